@@ -71,10 +71,10 @@ enum lw_exit {
     LW_EXIT_DONE = 0,
     LW_EXIT_FAILED = 1,
     LW_EXIT_USAGE = 2,
-    LW_EXIT_REGRESSION = 3,    /* compare, log */
-    LW_EXIT_RUN_FAILED = 125,  /* `lapwing run` itself failed */
-    LW_EXIT_CANNOT_RUN = 126,  /* the program was found but could not be run */
-    LW_EXIT_NOT_FOUND = 127,   /* no such program */
+    LW_EXIT_REGRESSION = 3,   /* compare, log */
+    LW_EXIT_RUN_FAILED = 125, /* `lapwing run` itself failed */
+    LW_EXIT_CANNOT_RUN = 126, /* the program was found but could not be run */
+    LW_EXIT_NOT_FOUND = 127,  /* no such program */
 };
 
 #define LW_ANY_NUMBER INT_MAX
@@ -94,12 +94,12 @@ struct lw_command {
      * list: call lw_help_heading() and lw_help_row(). NULL: nothing. */
     void (*explain)(struct lw_help *help);
 
-    size_t args_size;               /* sizeof(struct args); 0: no options */
-    const void *defaults;           /* a struct args to start from; NULL: zeroes */
+    size_t args_size;                /* sizeof(struct args); 0: no options */
+    const void *defaults;            /* a struct args to start from; NULL: zeroes */
     const struct lw_option *options; /* up to LW_OPT_END; NULL: none */
 
-    int operands_min; /* operands are the words that are not options */
-    int operands_max; /* 0: takes none; LW_ANY_NUMBER: no limit */
+    int operands_min;          /* operands are the words that are not options */
+    int operands_max;          /* 0: takes none; LW_ANY_NUMBER: no limit */
     bool operand_ends_options; /* `lapwing run -o x train.py -v`: -v is train.py's */
 
     /* Does the work and returns the exit code. ARGS is the filled struct args;

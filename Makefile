@@ -1,0 +1,91 @@
+# `make help` lists the targets. Each does its own set-up, so any may come first.
+
+BUILD = build
+VENV = .venv
+MESON = $(VENV)/bin/meson
+PYTHON = $(VENV)/bin/python
+FUZZ_SECONDS = 600
+
+# meson finds ninja there, and tests find `lapwing`.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+SOURCES := $(shell find src python -type f -not -name '*.pyc' 2>/dev/null) \
+	meson.build meson_options.txt pyproject.toml LICENSE
+FOLDERS := $(shell find src python tests/unit fuzz -maxdepth 1 -type d 2>/dev/null)
+
+.PHONY: wheel demo test quick-test bench lint fuzz fuzz-coverage matrix clean help
+.PHONY: setup-build setup-test setup-torch setup-fuzz asan werror
+
+wheel: $(BUILD)/wheel.stamp  ## build the wheel and install it into .venv (default)
+
+demo: setup-torch wheel  ## profile examples/metric_learning and show what a user sees
+	@examples/metric_learning/demo.sh
+
+test: setup-test setup-torch wheel asan werror  ## everything: unit, golden, live, lint
+	@$(PYTHON) tests/all.py
+
+quick-test: setup-test asan  ## only the unit tests and golden cases, on the ASan build
+	@$(PYTHON) tests/all.py unit golden
+
+bench: setup-torch wheel  ## measure Lapwing beside its peers
+	@bench/run.sh
+
+lint: setup-test wheel werror  ## layers, banned calls, formats, types, warnings
+	@$(PYTHON) tools/lint
+
+matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
+	@LAPWING_PYTHONS="$$(tools/pythons.sh | sed 's/^[^ ]* //' | paste -s -d: -)" \
+		$(PYTHON) tests/all.py live
+
+fuzz: setup-fuzz  ## run every fuzz target FUZZ_SECONDS (600)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz.sh run
+
+fuzz-coverage: setup-fuzz  ## how much of the readers the corpora reach (at least 80 %)
+	@tools/fuzz.sh coverage
+
+clean:  ## remove what was built; .venv stays (make clean VENV_TOO=1 removes it)
+	rm -rf $(BUILD) .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	$(if $(VENV_TOO),rm -rf $(VENV))
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1	\2/p' Makefile | expand -t 22
+
+# These run each time and take a moment when there is nothing to do.
+setup-build:
+	@tools/setup.sh build
+setup-test:
+	@tools/setup.sh build test
+setup-torch:
+	@tools/setup.sh build torch
+setup-fuzz:
+	@tools/setup.sh build fuzz
+
+# meson-python names the wheel after the Python that builds it; the extension needs
+# no more than 3.10's stable ABI, so it is named for that.
+$(BUILD)/wheel.stamp: $(SOURCES) | setup-build
+	@mkdir -p $(BUILD)/wheel
+	@rm -f $(BUILD)/wheel/*.whl
+	@$(PYTHON) -m pip wheel -q --no-build-isolation --no-deps --no-index \
+		-Cbuild-dir=$(BUILD)/release -w $(BUILD)/wheel .
+	@$(PYTHON) -m wheel tags --remove --python-tag cp310 $(BUILD)/wheel/*.whl
+	@$(PYTHON) -m pip install -q --no-deps --no-index --force-reinstall \
+		$(BUILD)/wheel/*.whl
+	@touch $@
+
+# Configured again when a folder gains or loses a file: tests are found, not listed.
+$(BUILD)/asan/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
+	@$(MESON) setup $(if $(wildcard $(BUILD)/asan/build.ninja),--reconfigure) \
+		$(BUILD)/asan -Dtests=true -Dextension=false -Dbuildtype=debug \
+		-Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false >$(BUILD)/asan.log \
+		|| { cat $(BUILD)/asan.log; exit 1; }
+	@touch $@
+asan: $(BUILD)/asan/configured
+	@$(MESON) compile -C $(BUILD)/asan --quiet
+
+$(BUILD)/werror/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
+	@$(MESON) setup $(if $(wildcard $(BUILD)/werror/build.ninja),--reconfigure) \
+		$(BUILD)/werror -Dtests=true -Dwerror=true -Dbuildtype=debug >$(BUILD)/werror.log \
+		|| { cat $(BUILD)/werror.log; exit 1; }
+	@touch $@
+werror: $(BUILD)/werror/configured
