@@ -1,0 +1,10 @@
+/* CRC-32C (Castagnoli), which finds every burst of up to 32 wrong bits. */
+#ifndef LW_BASE_CHECKSUM_H
+#define LW_BASE_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t lw_crc32c(uint32_t seed, const void *bytes, size_t len);
+
+#endif

@@ -1,0 +1,43 @@
+/* Files: read whole, mapped, or written so that nothing half-done is left. */
+#ifndef LW_BASE_FILE_H
+#define LW_BASE_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* The bytes of a file, read-only, borrowed until close. */
+struct lw_file_view {
+    const unsigned char *bytes; /* never NULL after open, also for an empty file */
+    size_t len;
+    void *mapping; /* munmap this at close; NULL: bytes were read into memory */
+    void *memory;  /* lw_free this at close */
+};
+
+/* Maps regular files; reads pipes and the like into memory (at most LIMIT bytes,
+ * 0: 4 GB). A file that is truncated while mapped would raise SIGBUS, so files that
+ * somebody may still be writing are read (`lw_file_read`), never mapped. */
+bool lw_file_open(struct lw_file_view *view, const char *path, struct lw_error *err)
+    LW_MUST_CHECK;
+bool lw_file_read(struct lw_file_view *view, const char *path, size_t limit,
+                  struct lw_error *err) LW_MUST_CHECK;
+void lw_file_close(struct lw_file_view *view); /* zeroed is fine */
+
+/* Replace PATH by the bytes, whole or not at all (temporary file, fsync, rename),
+ * with mode 0600. "-" is standard output, for which it simply writes. */
+bool lw_file_replace(const char *path, const void *bytes, size_t len,
+                     struct lw_error *err) LW_MUST_CHECK;
+
+bool lw_file_write_fd(int fd, const void *bytes, size_t len); /* all; errno on false */
+bool lw_file_exists(const char *path);
+bool lw_file_is_folder(const char *path);
+bool lw_file_make_folders(const char *path, struct lw_error *err) LW_MUST_CHECK;
+bool lw_file_remove_folder(const char *path, struct lw_error *err)
+    LW_MUST_CHECK; /* and what is in it */
+
+/* "A/B" in a new piece of memory; caller frees. */
+char *lw_path_join(const char *folder, const char *name, struct lw_error *err);
+
+#endif

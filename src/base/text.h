@@ -1,0 +1,31 @@
+/* Text that came from elsewhere: numbers parsed whole or not at all, names shown
+ * without letting them steer a terminal. */
+#ifndef LW_BASE_TEXT_H
+#define LW_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* The whole of the LEN bytes must be the number; no sign, no space. */
+bool lw_text_u64(const char *text, size_t len, uint64_t *value);
+bool lw_text_double(const char *text, size_t len, double *value); /* finite only */
+
+bool lw_text_starts(const char *text, const char *prefix);
+bool lw_text_ends(const char *text, const char *suffix);
+const char *lw_text_basename(const char *path); /* borrowed: the part after the last / */
+
+/* Append TEXT for a person: bytes that are not printable UTF-8 as \xNN, so that no
+ * name can hold a newline or an escape sequence. */
+void lw_text_add_printable(struct lw_buf *out, const char *text, size_t len);
+/* Columns that printable UTF-8 takes on a terminal (wide characters count two). */
+size_t lw_text_width(const char *text, size_t len);
+/* Length in bytes of the longest start of TEXT that takes at most WIDTH columns. */
+size_t lw_text_fit(const char *text, size_t len, size_t width);
+
+/* How many single-letter edits turn A into B; for "did you mean". */
+size_t lw_text_distance(const char *a, const char *b);
+
+#endif
