@@ -1,0 +1,16 @@
+/* What --help prints, made from the command structs. */
+
+#ifndef LW_CMD_HELP_H
+#define LW_CMD_HELP_H
+
+#include "cmd/command.h"
+
+/* Print the help of COMMAND, or of the whole program when it is NULL, on stdout,
+ * wrapped to the terminal's width (80 columns in a pipe). */
+bool lw_help_print(const struct lw_command *command, struct lw_error *err)
+    LW_MUST_CHECK;
+
+/* NULL: no such command; then ERR says so and suggests the closest name. */
+const struct lw_command *lw_command_find(const char *name, struct lw_error *err);
+
+#endif
