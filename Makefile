@@ -14,6 +14,7 @@ SOURCES := $(shell find src python -type f -not -name '*.pyc' 2>/dev/null) \
 FOLDERS := $(shell find src python tests/unit fuzz -maxdepth 1 -type d 2>/dev/null)
 
 .PHONY: wheel demo test quick-test bench lint fuzz fuzz-coverage matrix clean help
+.NOTPARALLEL:  # ninja is parallel, and set-up must not run twice at once
 .PHONY: setup-build setup-test setup-torch setup-fuzz asan werror
 
 wheel: $(BUILD)/wheel.stamp  ## build the wheel and install it into .venv (default)
@@ -31,7 +32,7 @@ bench: setup-torch wheel  ## measure Lapwing beside its peers
 	@bench/run.sh
 
 lint: setup-test wheel werror  ## layers, banned calls, formats, types, warnings
-	@$(PYTHON) tools/lint
+	@$(PYTHON) tools/lint.py
 
 matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
 	@LAPWING_PYTHONS="$$(tools/pythons.sh | sed 's/^[^ ]* //' | paste -s -d: -)" \
@@ -75,6 +76,7 @@ $(BUILD)/wheel.stamp: $(SOURCES) | setup-build
 
 # Configured again when a folder gains or loses a file: tests are found, not listed.
 $(BUILD)/asan/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
+	@mkdir -p $(BUILD)
 	@$(MESON) setup $(if $(wildcard $(BUILD)/asan/build.ninja),--reconfigure) \
 		$(BUILD)/asan -Dtests=true -Dextension=false -Dbuildtype=debug \
 		-Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false >$(BUILD)/asan.log \
@@ -84,6 +86,7 @@ asan: $(BUILD)/asan/configured
 	@$(MESON) compile -C $(BUILD)/asan --quiet
 
 $(BUILD)/werror/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
+	@mkdir -p $(BUILD)
 	@$(MESON) setup $(if $(wildcard $(BUILD)/werror/build.ninja),--reconfigure) \
 		$(BUILD)/werror -Dtests=true -Dwerror=true -Dbuildtype=debug >$(BUILD)/werror.log \
 		|| { cat $(BUILD)/werror.log; exit 1; }

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Runs the suites of `make test` one after the other, whatever each finds, and ends
+with the line `N passed, N failed, N skipped`.
+
+A suite that finds no test at all has failed: it means something was not built.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import results
+
+ROOT = results.ROOT
+# cmocka marks a skipped test "not ok ... # SKIP name".
+TAP = re.compile(r"(?P<ok>ok|not ok) \d+ (?P<skip># SKIP )?(?:- )?(?P<name>.*)")
+
+
+def run(words: list[str], **env: str) -> int:
+    return subprocess.run(words, cwd=ROOT, env=os.environ | env).returncode
+
+
+def unit_results(row: dict[str, str]) -> list[results.Result]:
+    """The tests of one program of cmocka tests; one more if it ended badly."""
+    found = []
+    for line in row.get("stdout", "").splitlines():
+        if match := TAP.match(line):
+            outcome = "passed" if match["ok"] == "ok" else "failed"
+            outcome = "skipped" if match["skip"] else outcome
+            found.append(results.Result(f"{row['name']}/{match['name']}", outcome))
+    bad = row["result"] not in ("OK", "SKIP")
+    if bad and all(r.outcome != "failed" for r in found):
+        message = row.get("stderr") or f"ended with {row['result']}"
+        found.append(results.Result(f"{row['name']}/ends well", "failed", message))
+    return [results.judge(r) for r in found]
+
+
+def unit() -> int:
+    code = run(
+        ["meson", "test", "-C", "build/asan", "--no-rebuild", "--print-errorlogs"]
+    )
+    log = ROOT / "build" / "asan" / "meson-logs" / "testlog.json"
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    results.write("unit", [r for row in rows for r in unit_results(row)])
+    return code
+
+
+def golden() -> int:
+    return run([sys.executable, "tests/run.py", "--suite", "golden"])
+
+
+def torture() -> int:
+    """A sample; `tests/run.py --torture` fails every single allocation."""
+    words = ["--torture", "--sample", "8", "--suite", "torture"]
+    return run([sys.executable, "tests/run.py", *words])
+
+
+def live() -> int:
+    words = ["-m", "pytest", "-q", "-rs", "tests/live"]
+    return run([sys.executable, *words], LAPWING_SUITE="live")
+
+
+def lint() -> int:
+    return run([sys.executable, "tools/lint.py", "--suite", "lint"])
+
+
+SUITES: list[Callable[[], int]] = [unit, golden, torture, live, lint]
+
+
+def run_suite(suite: Callable[[], int]) -> list[results.Result]:
+    name = suite.__name__
+    print(f"== {name}", flush=True)
+    results.forget(name)
+    code = suite()
+    found = results.read(name)
+    if not found:
+        found = [results.Result(name, "failed", "no tests were run")]
+    elif code and all(r.outcome != "failed" for r in found):
+        found.append(results.Result(name, "failed", f"ended with code {code}"))
+    return found
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or [suite.__name__ for suite in SUITES]
+    found: list[results.Result] = []
+    counts = {}
+    for suite in SUITES:
+        if suite.__name__ in wanted:
+            part = run_suite(suite)
+            counts[suite.__name__] = len(part)
+            found += part
+
+    by = {
+        outcome: [r for r in found if r.outcome == outcome]
+        for outcome in ("passed", "failed", "skipped")
+    }
+    print()
+    for result in by["skipped"]:
+        print(f"skipped {result.name}: {result.message}")
+    for result in by["failed"]:
+        print(f"failed {result.name}: {first_line(result.message)}")
+    parts = ", ".join(f"{n} {name}" for name, n in counts.items())
+    print(f"{len(found)} tests ({parts})")
+    print(", ".join(f"{len(rows)} {outcome}" for outcome, rows in by.items()))
+    return 1 if by["failed"] else 0
+
+
+def first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[0] if lines else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

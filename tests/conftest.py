@@ -1,0 +1,90 @@
+"""What all pytest tests share: the program, the Pythons, and no silent skips.
+
+`python` runs a test once for each interpreter in LAPWING_PYTHONS (paths parted by
+colons; by default only the one of .venv), so `make matrix` is the same tests.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import results
+
+found: dict[str, results.Result] = {}
+
+
+@pytest.fixture(scope="session")
+def lapwing() -> str:
+    """The installed program."""
+    beside = Path(sys.executable).parent / "lapwing"
+    program = str(beside) if beside.exists() else shutil.which("lapwing")
+    assert program, "lapwing is not installed; run make"
+    return program
+
+
+@cache
+def interpreters() -> tuple[tuple[str, str], ...]:
+    """(version, path) of each Python to test, such as ("3.11", "/usr/bin/python3")."""
+    show = "import sys; print('%d.%d' % sys.version_info[:2])"
+    paths = os.environ.get("LAPWING_PYTHONS") or sys.executable
+    return tuple(
+        (subprocess.check_output([path, "-c", show], text=True).strip(), path)
+        for path in paths.split(":")
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "python" in metafunc.fixturenames:
+        versions, paths = zip(*interpreters(), strict=True)
+        metafunc.parametrize("python", paths, ids=versions, scope="session")
+
+
+def _note(nodeid: str, outcome: str, message: str, seconds: float) -> results.Result:
+    """Keep the worst of a test's set-up, call and clean-up."""
+    old = found.get(nodeid, results.Result(nodeid, "passed"))
+    worst = max(old.outcome, outcome, key=["passed", "skipped", "failed"].index)
+    message = message if worst == outcome != old.outcome else old.message
+    new = results.Result(nodeid, worst, message, old.seconds + seconds)
+    found[nodeid] = results.judge(new)
+    return found[nodeid]
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Why a report is not "passed". An expected failure counts as a skip."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")
+    return getattr(report, "wasxfail", None) or report.longreprtext
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[None]:
+    report: pytest.TestReport = yield
+    message = "" if report.passed else _reason(report)
+    judged = _note(report.nodeid, report.outcome, message, report.duration)
+    if report.skipped and judged.outcome == "failed":
+        report.outcome, report.longrepr = "failed", judged.message
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report: pytest.CollectReport = yield
+    if not report.passed:
+        judged = _note(report.nodeid, report.outcome, _reason(report), 0)
+        if report.skipped and judged.outcome == "failed":
+            report.outcome, report.longrepr = "failed", judged.message
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if suite := os.environ.get("LAPWING_SUITE"):
+        results.write(suite, list(found.values()))
