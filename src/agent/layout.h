@@ -114,7 +114,7 @@ struct lw_agent_thread {
     uint32_t root;               /* the thread's first node */
     uint32_t free_node;          /* next unused node of the last block; agent's own */
     uint32_t free_end;
-    uint32_t overflow;           /* the "(more)" node, 0: none yet; agent's own */
+    uint32_t overflow;           /* the "(more)" node; its first child follows it */
     _Atomic uint32_t state;      /* enum lw_agent_thread_state */
     _Atomic uint32_t generation; /* grows when the slot gets a new thread */
     uint32_t depth;              /* calls between root and current; agent's own */
@@ -139,12 +139,12 @@ enum lw_agent_thread_state {
 
 /* A node is a function as called from its parent's path. Nodes of a block belong to
  * the thread that owns the block; number = block * block_nodes + place. Node 0 of the
- * region is never used. Links between siblings are the agent's own and may change. */
+ * region is never used. */
 struct lw_agent_node {
     _Atomic uint32_t function; /* 0: unused; else a number of the name log or below */
     uint32_t parent;           /* node; itself: the thread's root */
-    uint32_t first_child;      /* agent's own */
-    uint32_t next_sibling;     /* agent's own */
+    uint32_t last_child;       /* entered last, tried first; agent's own */
+    uint32_t reserved;
     _Atomic uint64_t calls;
     _Atomic uint64_t self_ticks;
 };

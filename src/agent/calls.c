@@ -1,0 +1,278 @@
+/* The rare paths of agent/calls.h: a child other than the last, a new node, a full
+ * region, a fork, a return that does not fit. */
+
+#include "agent/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/ticks.h"
+
+enum {
+    FIRST_CHILDREN = 256,   /* slots of a new thread's hash */
+    MOST_STARTS = 1 << 20,  /* depth to which a timeline keeps start times */
+    MOST_SEARCHED = 256,    /* running calls looked through for a return's own */
+};
+
+static uint32_t hash_child(uint32_t parent, uint32_t function)
+{
+    uint64_t key = ((uint64_t)parent << 32 | function) * 0x9e3779b97f4a7c15ull;
+
+    return (uint32_t)(key >> 32);
+}
+
+static uint32_t node_function(const struct lw_calls_thread *thread, uint32_t node)
+{
+    return atomic_load_explicit(&thread->nodes[node].function, memory_order_relaxed);
+}
+
+struct lw_calls_thread *lw_calls_thread_new(struct lw_region *region,
+                                            uint64_t min_span_ticks)
+{
+    struct lw_calls_thread *thread = calloc(1, sizeof(*thread));
+    uint32_t *children = calloc(FIRST_CHILDREN, sizeof(*children));
+    struct lw_agent_thread *slot = NULL;
+
+    if (thread && children)
+        slot = lw_region_take_thread(region);
+    else
+        lw_region_count_lost(region, LW_LOST_THREADS);
+    if (!slot) {
+        free(children);
+        free(thread);
+        return NULL;
+    }
+    thread->slot = slot;
+    thread->nodes = region->nodes;
+    thread->region = region;
+    thread->children = children;
+    thread->children_mask = FIRST_CHILDREN - 1;
+    thread->timeline = region->header->flags & LW_AGENT_TIMELINE;
+    thread->min_span_ticks = min_span_ticks;
+    return thread;
+}
+
+void lw_calls_thread_free(struct lw_calls_thread *thread, bool end_slot)
+{
+    if (!thread)
+        return;
+    if (end_slot)
+        lw_region_end_thread(thread->region, thread->slot);
+    free(thread->children);
+    free(thread->folded);
+    free(thread->starts);
+    free(thread);
+}
+
+static void put_child(struct lw_calls_thread *thread, uint32_t node)
+{
+    uint32_t at = hash_child(thread->nodes[node].parent, node_function(thread, node));
+
+    while (thread->children[at & thread->children_mask])
+        at++;
+    thread->children[at & thread->children_mask] = node;
+}
+
+/* Keep the hash at most half full. A failure leaves it fuller, and full it is only
+ * slower: at most it ends the growth of the tree (see new_child). */
+static bool make_room(struct lw_calls_thread *thread)
+{
+    uint32_t old_size = thread->children_mask + 1;
+    uint32_t *old = thread->children;
+    uint32_t *larger;
+
+    if ((thread->child_count + 1) * 2 <= old_size)
+        return true;
+    larger = calloc((size_t)old_size * 2, sizeof(*larger));
+    if (!larger)
+        return thread->child_count + 1 < old_size;
+    thread->children = larger;
+    thread->children_mask = old_size * 2 - 1;
+    for (uint32_t i = 0; i < old_size; i++)
+        if (old[i])
+            put_child(thread, old[i]);
+    free(old);
+    return true;
+}
+
+static uint32_t find_child(const struct lw_calls_thread *thread, uint32_t parent,
+                           uint32_t function)
+{
+    uint32_t at = hash_child(parent, function);
+
+    for (;; at++) {
+        uint32_t node = thread->children[at & thread->children_mask];
+
+        if (node == 0 || (thread->nodes[node].parent == parent &&
+                          node_function(thread, node) == function))
+            return node;
+    }
+}
+
+/* 0: there is no node left, or no room in the hash. */
+static uint32_t new_child(struct lw_calls_thread *thread, uint32_t parent,
+                          uint32_t function, bool reserve)
+{
+    struct lw_agent_thread *slot = thread->slot;
+    struct lw_agent_node *node;
+    uint32_t number;
+
+    if (!make_room(thread))
+        return 0;
+    if (slot->free_node == slot->free_end &&
+        !lw_region_take_block(thread->region, slot, reserve))
+        return 0;
+    number = slot->free_node++;
+    node = &thread->nodes[number];
+    node->parent = parent;
+    atomic_store_explicit(&node->function, function, memory_order_release);
+    put_child(thread, number);
+    thread->child_count++;
+    return number;
+}
+
+/* No node is left: the node for FUNCTION under "(more)", or the nameless one there, and
+ * remember to come back to PARENT. */
+static uint32_t fold(struct lw_calls_thread *thread, uint32_t parent, uint32_t function)
+{
+    uint32_t more = thread->slot->overflow;
+    uint32_t child = find_child(thread, more, function);
+
+    lw_region_count_lost(thread->region, LW_LOST_NODES);
+    if (thread->folded_count == thread->folded_capacity) {
+        size_t capacity = thread->folded_capacity ? thread->folded_capacity * 2 : 256;
+        uint32_t *larger = realloc(thread->folded, capacity * sizeof(*larger));
+
+        if (!larger) {
+            lw_region_count_lost(thread->region, LW_LOST_MISMATCH);
+            return more + 1; /* its return will land too high */
+        }
+        thread->folded = larger;
+        thread->folded_capacity = capacity;
+    }
+    thread->folded[thread->folded_count++] = parent;
+    if (child == 0)
+        child = new_child(thread, more, function, true);
+    return child ? child : more + 1;
+}
+
+uint32_t lw_calls_child(struct lw_calls_thread *thread, uint32_t parent,
+                        uint32_t function)
+{
+    uint32_t child = find_child(thread, parent, function);
+
+    if (child == 0)
+        child = new_child(thread, parent, function, false);
+    if (child == 0)
+        return fold(thread, parent, function);
+    thread->nodes[parent].last_child = child;
+    return child;
+}
+
+uint32_t lw_calls_unfold(struct lw_calls_thread *thread)
+{
+    if (thread->folded_count)
+        return thread->folded[--thread->folded_count];
+    return thread->slot->root;
+}
+
+void lw_calls_span_start(struct lw_calls_thread *thread, uint64_t now)
+{
+    size_t depth = thread->slot->depth++;
+
+    if (depth >= thread->starts_capacity) {
+        size_t capacity = thread->starts_capacity ? thread->starts_capacity * 2 : 256;
+        uint64_t *larger = NULL;
+
+        if (depth < MOST_STARTS)
+            larger = realloc(thread->starts, capacity * sizeof(*larger));
+        if (!larger)
+            return; /* deeper calls are counted but have no span */
+        thread->starts = larger;
+        thread->starts_capacity = capacity;
+    }
+    thread->starts[depth] = now;
+}
+
+void lw_calls_span_end(struct lw_calls_thread *thread, uint32_t node, uint64_t now)
+{
+    struct lw_agent_record record = {.kind = LW_RECORD_SPAN, .id = node};
+    size_t depth;
+
+    if (thread->slot->depth == 0)
+        return;
+    depth = --thread->slot->depth;
+    if (depth >= thread->starts_capacity) {
+        lw_region_count_lost(thread->region, LW_LOST_RECORDS);
+        return;
+    }
+    record.ticks = thread->starts[depth];
+    record.value = now - record.ticks;
+    if (record.value >= thread->min_span_ticks)
+        lw_region_add_record(thread->region, thread->slot, &record);
+}
+
+void lw_calls_leave_all(struct lw_calls_thread *thread, uint64_t now)
+{
+    while (lw_calls_current(thread) != thread->slot->root)
+        lw_calls_leave(thread, now);
+}
+
+void lw_calls_leave_through(struct lw_calls_thread *thread, uint32_t function,
+                            uint64_t now)
+{
+    uint32_t node = lw_calls_current(thread);
+    unsigned above = 0; /* calls that ended unseen */
+
+    while (node != thread->slot->root && above < MOST_SEARCHED &&
+           node_function(thread, node) != function) {
+        node = thread->nodes[node].parent;
+        above++;
+    }
+    if (node != thread->slot->root && above < MOST_SEARCHED)
+        for (unsigned i = 0; i <= above; i++)
+            lw_calls_leave(thread, now);
+    else if (lw_calls_current(thread) != thread->slot->root)
+        lw_region_count_lost(thread->region, LW_LOST_MISMATCH);
+}
+
+bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region)
+{
+    const struct lw_agent_node *old_nodes = thread->nodes;
+    const struct lw_agent_thread *old = thread->slot;
+    uint32_t node = atomic_load_explicit(&old->current, memory_order_relaxed);
+    uint32_t root = old->root;
+    uint64_t now = atomic_load_explicit(&old->last_ticks, memory_order_relaxed);
+    uint32_t *path = NULL; /* functions from `current` up to the root */
+    size_t depth = 0;
+    bool moved = false;
+
+    for (uint32_t n = node; n != root; n = old_nodes[n].parent)
+        depth++;
+    path = malloc((depth + 1) * sizeof(*path));
+    if (!path)
+        return false;
+    depth = 0;
+    for (uint32_t n = node; n != root; n = old_nodes[n].parent)
+        path[depth++] =
+            atomic_load_explicit(&old_nodes[n].function, memory_order_relaxed);
+
+    memset(thread->children, 0, (thread->children_mask + (size_t)1) * sizeof(uint32_t));
+    thread->child_count = 0;
+    thread->folded_count = 0;
+    thread->slot = lw_region_take_thread(region);
+    if (thread->slot) {
+        uint32_t at = thread->slot->root;
+
+        thread->region = region;
+        thread->nodes = region->nodes;
+        thread->slot->depth = old->depth;
+        while (depth > 0)
+            at = lw_calls_child(thread, at, path[--depth]);
+        atomic_store(&thread->slot->current, at);
+        atomic_store(&thread->slot->last_ticks, now);
+        moved = true;
+    }
+    free(path);
+    return moved;
+}

@@ -1,0 +1,122 @@
+/* Exact calls: one step in a calling-context tree for each call and each return.
+ *
+ * A thread stands on a node of its tree. Entering function f moves to the child for f
+ * (made when first met) and counts it; leaving moves to the parent. Each event first
+ * gives the time since the one before to the node it leaves, so nodes hold self times,
+ * no start times are kept, and a tree read at any moment is right up to its last event.
+ * Totals, callers and recursion are all in the tree's shape and worked out later.
+ *
+ * The child entered last is tried first; the others are found in a hash of
+ * (parent, function). When the region has no node left, calls are folded under one
+ * "(more)" node, flat by function: counts and self times stay exact, the path is lost. */
+#ifndef LW_AGENT_CALLS_H
+#define LW_AGENT_CALLS_H
+
+#include "agent/region.h"
+
+/* One thread's place in one region: private memory beside its shared slot. */
+struct lw_calls_thread {
+    struct lw_agent_thread *slot;
+    struct lw_agent_node *nodes; /* of the region */
+    struct lw_region *region;    /* borrowed */
+
+    uint32_t *children; /* hash of (parent, function): node numbers, 0: empty; owned */
+    uint32_t children_mask;
+    uint32_t child_count;
+
+    uint32_t *folded; /* nodes to return to from calls under "(more)"; owned */
+    size_t folded_count;
+    size_t folded_capacity;
+
+    bool timeline;
+    uint64_t min_span_ticks;
+    uint64_t *starts; /* of the calls now running, by depth; timeline only; owned */
+    size_t starts_capacity;
+};
+
+/* NULL, counted in the region, when there is no slot or no memory. */
+struct lw_calls_thread *lw_calls_thread_new(struct lw_region *region,
+                                            uint64_t min_span_ticks);
+/* END_SLOT: the thread is gone, say so in the region too. */
+void lw_calls_thread_free(struct lw_calls_thread *thread, bool end_slot);
+
+/* After fork, in the child: the thread goes on in REGION, a new one, at the same path
+ * with all counts zero. False: it could not be made, and THREAD must not be used. */
+bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region);
+
+/* The slow half of entering: the child is not the one entered last. */
+uint32_t lw_calls_child(struct lw_calls_thread *thread, uint32_t parent,
+                        uint32_t function);
+uint32_t lw_calls_unfold(struct lw_calls_thread *thread);
+void lw_calls_span_start(struct lw_calls_thread *thread, uint64_t now);
+void lw_calls_span_end(struct lw_calls_thread *thread, uint32_t node, uint64_t now);
+
+static inline uint32_t lw_calls_current(const struct lw_calls_thread *thread)
+{
+    return atomic_load_explicit(&thread->slot->current, memory_order_relaxed);
+}
+
+/* The function of the node the thread stands on; LW_FUNCTION_ROOT at the root. */
+static inline uint32_t lw_calls_function(const struct lw_calls_thread *thread)
+{
+    return atomic_load_explicit(&thread->nodes[lw_calls_current(thread)].function,
+                                memory_order_relaxed);
+}
+
+static inline void lw_calls_settle(struct lw_agent_thread *slot,
+                                   struct lw_agent_node *here, uint64_t now)
+{
+    uint64_t last = atomic_load_explicit(&slot->last_ticks, memory_order_relaxed);
+    uint64_t self = atomic_load_explicit(&here->self_ticks, memory_order_relaxed);
+
+    atomic_store_explicit(&here->self_ticks, self + (now - last), memory_order_relaxed);
+    atomic_store_explicit(&slot->last_ticks, now, memory_order_relaxed);
+}
+
+static inline void lw_calls_enter(struct lw_calls_thread *thread, uint32_t function,
+                                  uint64_t now)
+{
+    struct lw_agent_thread *slot = thread->slot;
+    struct lw_agent_node *nodes = thread->nodes;
+    uint32_t current = atomic_load_explicit(&slot->current, memory_order_relaxed);
+    struct lw_agent_node *here = &nodes[current];
+    uint32_t child = here->last_child;
+    uint64_t calls;
+
+    lw_calls_settle(slot, here, now);
+    if (__builtin_expect(atomic_load_explicit(&nodes[child].function,
+                                              memory_order_relaxed) != function,
+                         0))
+        child = lw_calls_child(thread, current, function);
+    calls = atomic_load_explicit(&nodes[child].calls, memory_order_relaxed);
+    atomic_store_explicit(&nodes[child].calls, calls + 1, memory_order_relaxed);
+    atomic_store_explicit(&slot->current, child, memory_order_relaxed);
+    if (__builtin_expect(thread->timeline, 0))
+        lw_calls_span_start(thread, now);
+}
+
+/* At the root it stays there: returns from calls made before recording began. */
+static inline void lw_calls_leave(struct lw_calls_thread *thread, uint64_t now)
+{
+    struct lw_agent_thread *slot = thread->slot;
+    uint32_t current = atomic_load_explicit(&slot->current, memory_order_relaxed);
+    struct lw_agent_node *here = &thread->nodes[current];
+    uint32_t parent = here->parent;
+
+    lw_calls_settle(slot, here, now);
+    if (__builtin_expect(thread->timeline, 0))
+        lw_calls_span_end(thread, current, now);
+    if (__builtin_expect(parent == slot->overflow, 0))
+        parent = lw_calls_unfold(thread);
+    atomic_store_explicit(&slot->current, parent, memory_order_relaxed);
+}
+
+/* Return to the root, from wherever: recording stops for this thread. */
+void lw_calls_leave_all(struct lw_calls_thread *thread, uint64_t now);
+
+/* Leave calls until FUNCTION itself has been left, if it is among the last 256 that
+ * are running; else count a return that fits no call and stay. */
+void lw_calls_leave_through(struct lw_calls_thread *thread, uint32_t function,
+                            uint64_t now);
+
+#endif

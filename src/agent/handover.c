@@ -1,0 +1,108 @@
+/* The agent's only words to the recorder. No descriptor of ours stays open in the
+ * watched program: it may number and close its own as it likes. */
+
+#include "agent/handover.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static bool take(struct lw_agent_config *config, const char *key, size_t key_len,
+                 const char *value, size_t len)
+{
+    char number[24];
+
+    if (key_len == 6 && memcmp(key, "socket", 6) == 0) {
+        if (len == 0 || len >= sizeof(config->socket))
+            return false;
+        memcpy(config->socket, value, len);
+        return true;
+    }
+    if (key_len == 5 && memcmp(key, "calls", 5) == 0) {
+        config->c_calls = len == 1 && value[0] == 'c';
+        config->calls = config->c_calls || (len == 6 && memcmp(value, "python", 6) == 0);
+        return true;
+    }
+    if (key_len == 8 && memcmp(key, "timeline", 8) == 0) {
+        config->timeline = len == 1 && value[0] == '1';
+        return true;
+    }
+    if (key_len == 11 && memcmp(key, "min_span_ns", 11) == 0) {
+        if (len == 0 || len >= sizeof(number))
+            return false;
+        memcpy(number, value, len);
+        number[len] = '\0';
+        config->min_span_ns = strtoull(number, NULL, 10);
+        return true;
+    }
+    return true; /* a newer program's word: not for us */
+}
+
+bool lw_agent_config_parse(struct lw_agent_config *config, const char *text)
+{
+    memset(config, 0, sizeof(*config));
+    while (*text) {
+        size_t len = strcspn(text, ",");
+        const char *equals = memchr(text, '=', len);
+
+        if (!equals || !take(config, text, (size_t)(equals - text), equals + 1,
+                             len - (size_t)(equals + 1 - text))) {
+            memset(config, 0, sizeof(*config));
+            return false;
+        }
+        text += len + (text[len] == ',');
+    }
+    return config->socket[0] != '\0';
+}
+
+bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, int fd,
+                      const char *text, size_t text_len, uint32_t argument_count)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval patience = {.tv_sec = 1};
+    struct lw_agent_hello hello = {
+        .magic = LW_AGENT_MAGIC,
+        .version = LW_AGENT_VERSION,
+        .kind = kind,
+        .argument_count = argument_count,
+    };
+    struct iovec parts[2] = {{&hello, sizeof(hello)}, {(void *)(uintptr_t)text, text_len}};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.bytes = {0}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    size_t path_len = strlen(socket_path);
+    bool sent;
+    int s;
+
+    if (path_len >= sizeof(address.sun_path))
+        return false;
+    memcpy(address.sun_path, socket_path, path_len);
+    if (text_len > LW_HELLO_TEXT_BYTES)
+        parts[1].iov_len = LW_HELLO_TEXT_BYTES;
+    hello.text_bytes = (uint32_t)parts[1].iov_len;
+
+    s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (s < 0)
+        return false;
+    setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    if (fd >= 0) {
+        struct cmsghdr *head;
+
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+        head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+    }
+    sent = connect(s, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+           sendmsg(s, &message, MSG_NOSIGNAL) > 0;
+    close(s);
+    return sent;
+}

@@ -1,0 +1,27 @@
+/* Giving a region to the recorder: one message on its socket. */
+#ifndef LW_AGENT_HANDOVER_H
+#define LW_AGENT_HANDOVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/layout.h"
+
+/* What LAPWING_AGENT says. Text is borrowed from the variable's copy. */
+struct lw_agent_config {
+    char socket[108]; /* path; empty: no recorder */
+    bool calls;
+    bool c_calls;
+    bool timeline;
+    uint64_t min_span_ns;
+};
+
+/* False: the text is not ours or is broken; CONFIG is then zeroed. */
+bool lw_agent_config_parse(struct lw_agent_config *config, const char *text);
+
+/* Send a hello of KIND with TEXT and, if FD is not -1, the descriptor. Waits at most a
+ * second for a recorder that does not take it. Only system calls: safe after fork. */
+bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, int fd,
+                      const char *text, size_t text_len, uint32_t argument_count);
+
+#endif
