@@ -5,6 +5,7 @@ VENV = .venv
 MESON = $(VENV)/bin/meson
 PYTHON = $(VENV)/bin/python
 FUZZ_SECONDS = 600
+VERSIONS = 3.10 3.11 3.12 3.13 3.14 3.15
 
 # meson finds ninja there, and tests find `lapwing`.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -35,7 +36,8 @@ lint: setup-test wheel werror  ## layers, banned calls, formats, types, warnings
 	@$(PYTHON) tools/lint.py
 
 matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
-	@LAPWING_PYTHONS="$$(tools/pythons.sh | sed 's/^[^ ]* //' | paste -s -d: -)" \
+	@LAPWING_VERSIONS="$(VERSIONS)" \
+	LAPWING_PYTHONS="$$(tools/pythons.sh --first $(VERSIONS) | cut -d' ' -f2- | paste -s -d: -)" \
 		$(PYTHON) tests/all.py live
 
 fuzz: setup-fuzz  ## run every fuzz target FUZZ_SECONDS (600)

@@ -1,7 +1,8 @@
 """What all pytest tests share: the program, the Pythons, and no silent skips.
 
 `python` runs a test once for each interpreter in LAPWING_PYTHONS (paths parted by
-colons; by default only the one of .venv), so `make matrix` is the same tests.
+colons; by default only the one of .venv), so `make matrix` is the same tests. Of the
+versions in LAPWING_VERSIONS, those that no interpreter has are skipped by name.
 """
 
 from __future__ import annotations
@@ -42,8 +43,14 @@ def interpreters() -> tuple[tuple[str, str], ...]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "python" in metafunc.fixturenames:
-        versions, paths = zip(*interpreters(), strict=True)
-        metafunc.parametrize("python", paths, ids=versions, scope="session")
+        here = interpreters()
+        params = [pytest.param(path, id=version) for version, path in here]
+        wanted = os.environ.get("LAPWING_VERSIONS", "").split()
+        for version in wanted:
+            if version not in dict(here):
+                skip = pytest.mark.skip(f"no CPython {version} on this machine")
+                params.append(pytest.param("", id=version, marks=skip))
+        metafunc.parametrize("python", params, scope="session")
 
 
 def _note(nodeid: str, outcome: str, message: str, seconds: float) -> results.Result:

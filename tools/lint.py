@@ -175,12 +175,11 @@ def def_rows_sorted() -> Iterator[str]:
 
 def todos() -> Iterator[str]:
     """A thing to do later is an issue; the comment names it."""
-    word = "TO" + "DO"
     folders = ("src", "python", "tests", "fuzz", "tools", "bench", "examples")
     for path in files(*folders, suffixes=(".c", ".h", ".py", ".sh")):
         for n, line in enumerate(path.read_text().splitlines(), 1):
-            if re.search(rf"\b({word}|FIXME|XXX)\b(?!.*#\d)", line):
-                yield f"{name(path)}:{n}: {word} without an issue number"
+            if re.search(r"\b(TODO|FIXME)\b(?!.*#\d)", line) and path != Path(__file__):
+                yield f"{name(path)}:{n}: a thing to do without an issue number"
 
 
 def output_of(words: list[str | Path]) -> Iterator[str]:

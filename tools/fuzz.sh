@@ -1,0 +1,121 @@
+#!/bin/sh
+# Fuzzing: tools/fuzz.sh run | coverage
+#
+#   run        each fuzz/fuzz_NAME.c for FUZZ_SECONDS (600), ASan and UBSan on
+#   coverage   how many lines of src/readers and src/lap the corpora reach, and
+#              fail when a reader's is under FUZZ_COVERAGE (80) percent
+#
+# A target starts from fuzz/corpus/NAME and from every golden input. What it finds
+# on the way is kept in build/fuzz-corpus/NAME; a crash is left in build/crashes and
+# becomes a golden case.
+set -eu
+cd "$(dirname "$0")/.."
+
+seconds=${FUZZ_SECONDS:-600}
+least=${FUZZ_COVERAGE:-80}
+meson=.venv/bin/meson
+
+fail() {
+    echo "fuzz: $*" >&2
+    exit 1
+}
+
+# A build folder of its own for each set of flags: build FOLDER FLAG...
+build() {
+    folder=$1
+    shift
+    if [ ! -e "$folder/build.ninja" ]; then
+        CC=clang $meson setup "$folder" -Dfuzz=true -Dextension=false \
+            -Dbuildtype=debugoptimized -Db_lundef=false "$@" >/dev/null
+    else
+        $meson setup --reconfigure "$folder" >/dev/null # targets are found, not listed
+    fi
+    $meson compile -C "$folder" --quiet
+}
+
+names() {
+    for source in fuzz/fuzz_*.c; do
+        [ -e "$source" ] || fail "there is no fuzz/fuzz_NAME.c"
+        source=${source#fuzz/fuzz_}
+        echo "${source%.c}"
+    done
+}
+
+# Golden inputs are seeds for every target: what is the wrong format for one reader
+# is the bad input of another.
+golden_inputs() {
+    mkdir -p build/fuzz-golden
+    find tests/golden -type f -size -256k ! -name cmd ! -name out ! -name err \
+        ! -name code ! -name setup | while read -r path; do
+        cp "$path" "build/fuzz-golden/$(echo "$path" | tr / _)"
+    done
+}
+
+corpora() {
+    mkdir -p "build/fuzz-corpus/$1"
+    echo "build/fuzz-corpus/$1"
+    [ ! -d "fuzz/corpus/$1" ] || echo "fuzz/corpus/$1"
+    echo build/fuzz-golden
+}
+
+run() {
+    build build/fuzz -Db_sanitize=address,undefined
+    golden_inputs
+    mkdir -p build/crashes
+    for name in $(names); do
+        echo "fuzz: $name for $seconds s"
+        # shellcheck disable=SC2046  # a list of folders
+        "build/fuzz/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=20 \
+            -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
+            -artifact_prefix="build/crashes/$name-" $(corpora "$name") ||
+            fail "$name crashed; the input is in build/crashes"
+    done
+    echo "fuzz: no crash"
+}
+
+# llvm-cov's summary counts regions, functions, then lines; the tenth column is the
+# percentage of lines.
+coverage() {
+    build build/fuzz-coverage \
+        -Dc_args="-fprofile-instr-generate -fcoverage-mapping" \
+        -Dc_link_args="-fprofile-instr-generate"
+    golden_inputs
+    rm -rf build/fuzz-profiles
+    mkdir -p build/fuzz-profiles
+    objects=
+    for name in $(names); do
+        program=build/fuzz-coverage/fuzz/fuzz_$name
+        objects="$objects -object $program"
+        # shellcheck disable=SC2046
+        LLVM_PROFILE_FILE="build/fuzz-profiles/$name.profraw" \
+            "$program" -runs=0 -verbosity=0 $(corpora "$name")
+    done
+    llvm-profdata merge -o build/fuzz-profiles/all build/fuzz-profiles/*.profraw
+    # shellcheck disable=SC2046,SC2086
+    llvm-cov report $objects -instr-profile=build/fuzz-profiles/all \
+        $(reader_files) >build/fuzz-profiles/report
+    awk -v least="$least" '
+        /\.[ch] / {
+            share = $10; sub(/%/, "", share)
+            printf "%6.1f %%  %s\n", share, $1
+            if (share + 0 < least) low = low " " $1
+        }
+        END {
+            if (low == "") exit 0
+            printf "fuzz: under %d %% of lines:%s\n", least, low
+            exit 1
+        }' build/fuzz-profiles/report
+}
+
+# The files that turn foreign bytes into the model.
+reader_files() {
+    for source in src/readers/*.c src/lap/reader*.c; do
+        [ ! -e "$source" ] || echo "$source"
+    done
+}
+
+case ${1:-} in
+run) run ;;
+coverage) coverage ;;
+*) fail "usage: tools/fuzz.sh run|coverage" ;;
+esac
