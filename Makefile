@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 SOURCES := $(shell find src python -type f -not -name '*.pyc' 2>/dev/null) \
 	meson.build meson_options.txt pyproject.toml LICENSE
-FOLDERS := $(shell find src python tests/unit fuzz -maxdepth 1 -type d 2>/dev/null)
+FOLDERS := $(wildcard src/. src/*/. python/. python/*/. tests/unit/. fuzz/.)
 
 .PHONY: wheel demo test quick-test bench lint fuzz fuzz-coverage matrix clean help
 .NOTPARALLEL:  # ninja is parallel, and set-up must not run twice at once
@@ -85,7 +85,7 @@ $(BUILD)/asan/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
 		|| { cat $(BUILD)/asan.log; exit 1; }
 	@touch $@
 asan: $(BUILD)/asan/configured
-	@$(MESON) compile -C $(BUILD)/asan --quiet
+	@$(VENV)/bin/ninja -C $(BUILD)/asan --quiet
 
 $(BUILD)/werror/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
 	@mkdir -p $(BUILD)

@@ -30,7 +30,7 @@ build() {
     else
         $meson setup --reconfigure "$folder" >/dev/null # targets are found, not listed
     fi
-    $meson compile -C "$folder" --quiet
+    .venv/bin/ninja -C "$folder" --quiet
 }
 
 names() {

@@ -234,7 +234,7 @@ def shellcheck() -> Iterator[str]:
 
 def warnings() -> Iterator[str]:
     """Everything compiles with warnings as errors; `make lint` configures this."""
-    yield from output_of([tool("meson"), "compile", "-C", "build/werror", "--quiet"])
+    yield from output_of([tool("ninja"), "-C", "build/werror", "--quiet"])
 
 
 CHECKS: list[Callable[[], Iterator[str]]] = [

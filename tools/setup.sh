@@ -98,7 +98,7 @@ make_venv() {
 install_python() {
     cmp -s "tools/$1" ".venv/$1" && return
     echo "setup: installing $(grep -c '^[a-z]' "tools/$1") Python packages of tools/$1"
-    .venv/bin/python -m pip install -q --disable-pip-version-check -r "tools/$1"
+    .venv/bin/python -m pip install -qq --disable-pip-version-check -r "tools/$1"
     cp "tools/$1" ".venv/$1"
 }
 
