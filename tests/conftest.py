@@ -67,7 +67,10 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     """Why a report is not "passed". An expected failure counts as a skip."""
     if report.skipped and isinstance(report.longrepr, tuple):
         return report.longrepr[2].removeprefix("Skipped: ")
-    return getattr(report, "wasxfail", None) or report.longreprtext
+    if expected := getattr(report, "wasxfail", None):
+        return expected
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return crash.message if crash else report.longreprtext
 
 
 @pytest.hookimpl(wrapper=True)

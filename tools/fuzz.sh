@@ -85,7 +85,7 @@ coverage() {
     objects=
     for name in $(names); do
         program=build/fuzz-coverage/fuzz/fuzz_$name
-        objects="$objects -object $program"
+        objects="${objects:+$objects -object }$program"
         # shellcheck disable=SC2046
         LLVM_PROFILE_FILE="build/fuzz-profiles/$name.profraw" \
             "$program" -runs=0 -verbosity=0 $(corpora "$name")
