@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 
-void *lw_alloc(size_t size, struct lw_error *err);         /* bytes are not set */
+void *lw_alloc(size_t size, struct lw_error *err); /* bytes are not set */
 void *lw_zalloc(size_t count, size_t size, struct lw_error *err); /* zeroed */
-void lw_free(void *memory);                                /* NULL is fine */
+void lw_free(void *memory);                                       /* NULL is fine */
 char *lw_copy_text(const char *text, size_t len, struct lw_error *err);
 
 /* Make room for at least NEED items of ITEM_SIZE bytes in *ITEMS, whose capacity

@@ -1,4 +1,7 @@
-/* CRC-32C (Castagnoli), which finds every burst of up to 32 wrong bits. */
+/* CRC-32C (Castagnoli), which finds every burst of up to 32 wrong bits.
+ *
+ * Start with a seed of 0; the checksum of A followed by B is
+ * lw_crc32c(lw_crc32c(0, A, ...), B, ...). */
 #ifndef LW_BASE_CHECKSUM_H
 #define LW_BASE_CHECKSUM_H
 

@@ -32,16 +32,16 @@ enum lw_json_token {
 struct lw_json_in {
     const char *next;
     const char *end;
-    const char *start;      /* of the whole text, for the position of an error */
-    const char *text;       /* of the last key, string or number */
+    const char *start; /* of the whole text, for the position of an error */
+    const char *text;  /* of the last key, string or number */
     size_t len;
-    bool escaped;           /* the last key or string holds backslashes */
-    const char *problem;    /* after LW_JSON_ERROR: what was wrong, a constant */
+    bool escaped;        /* the last key or string holds backslashes */
+    const char *problem; /* after LW_JSON_ERROR: what was wrong, a constant */
     unsigned depth;
-    bool expect_value;      /* a key or a comma came before */
+    bool expect_value;                         /* a key or a comma came before */
     uint64_t in_object[LW_JSON_IN_DEPTH / 64]; /* a bit a level */
-    bool fresh;             /* just after an opening bracket */
-    bool done;              /* the one top-level value is complete */
+    bool fresh;                                /* just after an opening bracket */
+    bool done;                                 /* the one top-level value is complete */
 };
 
 void lw_json_in_init(struct lw_json_in *json, const char *text, size_t len);

@@ -2,7 +2,8 @@
  *
  * Strings are escaped; bytes that are not UTF-8 become U+FFFD. Numbers that JSON
  * cannot hold (NaN, infinities) become null. Failure is the buffer's, checked once
- * at the end. Objects and arrays may nest LW_JSON_DEPTH deep. */
+ * at the end. Objects and arrays may nest LW_JSON_DEPTH deep; deeper is the buffer's
+ * LW_ERR_LIMIT. */
 #ifndef LW_BASE_JSON_OUT_H
 #define LW_BASE_JSON_OUT_H
 
@@ -11,12 +12,12 @@
 
 #include "base/buf.h"
 
-#define LW_JSON_DEPTH 64
+#define LW_JSON_DEPTH 256 /* what readers in other languages take without a word */
 
 struct lw_json_out {
     struct lw_buf *out; /* borrowed */
     unsigned depth;
-    bool pretty;                    /* newlines and two spaces a level */
+    bool pretty; /* newlines and two spaces a level */
     bool has_items[LW_JSON_DEPTH + 1];
     bool after_key;
 };
@@ -29,13 +30,16 @@ void lw_json_key(struct lw_json_out *json, const char *key);
 void lw_json_text(struct lw_json_out *json, const char *text, size_t len);
 void lw_json_u64(struct lw_json_out *json, uint64_t value);
 void lw_json_i64(struct lw_json_out *json, int64_t value);
-void lw_json_double(struct lw_json_out *json, double value); /* shortest that reads back equal */
+/* The shortest text that reads back equal. */
+void lw_json_double(struct lw_json_out *json, double value);
 void lw_json_bool(struct lw_json_out *json, bool value);
 void lw_json_null(struct lw_json_out *json);
 
 /* key and value in one. */
 void lw_json_key_text(struct lw_json_out *json, const char *key, const char *text);
 void lw_json_key_u64(struct lw_json_out *json, const char *key, uint64_t value);
+void lw_json_key_i64(struct lw_json_out *json, const char *key, int64_t value);
+void lw_json_key_double(struct lw_json_out *json, const char *key, double value);
 void lw_json_key_bool(struct lw_json_out *json, const char *key, bool value);
 
 #endif

@@ -33,8 +33,8 @@ uint32_t lw_map_find(const struct lw_map *map, uint64_t hash, lw_map_same *same,
                      const void *owner, const void *key);
 /* Add NUMBER, which is not there yet. Fails only for memory, and then the map is as
  * it was. (The owner's array is not asked: slots keep enough of the hash to move.) */
-bool lw_map_add(struct lw_map *map, uint64_t hash, uint32_t number, struct lw_error *err)
-    LW_MUST_CHECK;
+bool lw_map_add(struct lw_map *map, uint64_t hash, uint32_t number,
+                struct lw_error *err) LW_MUST_CHECK;
 
 uint64_t lw_hash_bytes(const void *bytes, size_t len);
 static inline uint64_t lw_hash_u64(uint64_t x)

@@ -9,13 +9,21 @@
 
 #include "base/buf.h"
 
-/* The whole of the LEN bytes must be the number; no sign, no space. */
-bool lw_text_u64(const char *text, size_t len, uint64_t *value);
-bool lw_text_double(const char *text, size_t len, double *value); /* finite only */
+/* The whole of the LEN bytes must be the number; no space. Otherwise false, and *VALUE
+ * is as it was. */
+bool lw_text_u64(const char *text, size_t len, uint64_t *value); /* digits only */
+bool lw_text_i64(const char *text, size_t len, int64_t *value);  /* a '-' may lead */
+/* As JSON and C write decimals: -1.5, 2e9, .5, 3. ; not hex, not nan, finite only. */
+bool lw_text_double(const char *text, size_t len, double *value);
 
 bool lw_text_starts(const char *text, const char *prefix);
 bool lw_text_ends(const char *text, const char *suffix);
-const char *lw_text_basename(const char *path); /* borrowed: the part after the last / */
+/* Borrowed: the part after the last '/'. */
+const char *lw_text_basename(const char *path);
+
+/* How many bytes the well-formed UTF-8 character at TEXT takes, which is put in *CODE;
+ * 0: LEN is 0, or these bytes are not UTF-8 (too long a form and surrogates are not). */
+size_t lw_text_utf8(const char *text, size_t len, uint32_t *code);
 
 /* Append TEXT for a person: bytes that are not printable UTF-8 as \xNN, so that no
  * name can hold a newline or an escape sequence. */

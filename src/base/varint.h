@@ -43,7 +43,7 @@ static inline int64_t lw_unzigzag(uint64_t value)
 
 static inline struct lw_cursor lw_cursor_make(const void *bytes, size_t len)
 {
-    struct lw_cursor c = {bytes, (const unsigned char *)bytes + len, false};
+    struct lw_cursor c = { bytes, (const unsigned char *)bytes + len, false };
 
     return c;
 }

@@ -1,0 +1,110 @@
+/* Memory from the C library, with a switch that makes a chosen request fail.
+ *
+ * The switch is there in every build: `LAPWING_TEST_FAIL_ALLOC=7 lapwing report x` is
+ * how the torture tests walk through every request of a command. When it is off it
+ * costs one relaxed load a request. */
+
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Requests until the one that fails; 0: none does. The library's one variable. */
+static _Atomic uint64_t requests_left;
+
+__attribute__((constructor)) static void read_environment(void)
+{
+    const char *text = getenv("LAPWING_TEST_FAIL_ALLOC");
+
+    if (text)
+        lw_alloc_fail_in(strtoull(text, NULL, 10));
+}
+
+void lw_alloc_fail_in(uint64_t requests)
+{
+    atomic_store_explicit(&requests_left, requests, memory_order_relaxed);
+}
+
+static bool shall_fail(void)
+{
+    if (atomic_load_explicit(&requests_left, memory_order_relaxed) == 0)
+        return false;
+    return atomic_fetch_sub_explicit(&requests_left, 1, memory_order_relaxed) == 1;
+}
+
+static bool fail_nomem(struct lw_error *err, size_t count, size_t size)
+{
+    if (count == 1)
+        return lw_fail(err, LW_ERR_NOMEM, "out of memory (%zu bytes wanted)", size);
+    return lw_fail(err, LW_ERR_NOMEM, "out of memory (%zu times %zu bytes wanted)",
+                   count, size);
+}
+
+void *lw_alloc(size_t size, struct lw_error *err)
+{
+    void *memory = shall_fail() ? NULL : malloc(size ? size : 1);
+
+    if (!memory)
+        fail_nomem(err, 1, size);
+    return memory;
+}
+
+void *lw_zalloc(size_t count, size_t size, struct lw_error *err)
+{
+    void *memory = NULL;
+
+    if (!shall_fail())
+        memory = calloc(count ? count : 1, size ? size : 1);
+    if (!memory)
+        fail_nomem(err, count, size);
+    return memory;
+}
+
+void lw_free(void *memory)
+{
+    free(memory);
+}
+
+char *lw_copy_text(const char *text, size_t len, struct lw_error *err)
+{
+    char *copy;
+
+    if (len == SIZE_MAX) {
+        fail_nomem(err, 1, len);
+        return NULL;
+    }
+    copy = lw_alloc(len + 1, err);
+    if (!copy)
+        return NULL;
+    if (len)
+        memcpy(copy, text, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+bool lw_grow_bytes(void *items, size_t *capacity, size_t need, size_t item_size,
+                   struct lw_error *err)
+{
+    size_t most = SIZE_MAX / item_size / 2; /* so that pointers can be subtracted */
+    size_t more = *capacity;
+    void *memory;
+
+    if (need <= *capacity)
+        return true;
+    if (need > most)
+        return fail_nomem(err, need, item_size);
+    more = more > most - more / 2 ? most : more + more / 2;
+    if (more < need)
+        more = need;
+    if (more < 8 && item_size <= 1024)
+        more = 8; /* a first handful, so that short lists are made once */
+
+    memcpy(&memory, items, sizeof(memory)); /* *items has any pointer type */
+    memory = shall_fail() ? NULL : realloc(memory, more * item_size);
+    if (!memory)
+        return fail_nomem(err, more, item_size);
+    memcpy(items, &memory, sizeof(memory));
+    *capacity = more;
+    return true;
+}

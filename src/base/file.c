@@ -1,0 +1,396 @@
+/* Files through the plain system calls, each failure with the path in its sentence. */
+
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+#define DEFAULT_LIMIT ((size_t)4 << 30)
+#define FOLDER_DEPTH 32 /* a run is two deep; each level holds a file descriptor */
+
+/* Reading */
+
+static int open_to_read(const char *path, struct stat *about, struct lw_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+    if (fd < 0) {
+        lw_fail_errno(err, "cannot open %s", path);
+        return -1;
+    }
+    if (fstat(fd, about) < 0) {
+        lw_fail_errno(err, "cannot read %s", path);
+        close(fd);
+        return -1;
+    }
+    if (S_ISDIR(about->st_mode)) {
+        lw_fail(err, LW_ERR_IO, "%s is a folder, not a file", path);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Everything from FD, whose end need not be where `stat` said. */
+static bool read_whole(struct lw_file_view *view, int fd, const char *path,
+                       size_t expected, size_t limit, struct lw_error *err)
+{
+    char *bytes = NULL;
+    size_t len = 0, capacity = 0;
+
+    if (expected > limit)
+        return lw_fail(err, LW_ERR_LIMIT, "%s is larger than %zu bytes", path, limit);
+    for (;;) {
+        ssize_t got;
+
+        /* One more than expected, so that the end is met without growing again. */
+        if (len == capacity &&
+            !lw_grow(&bytes, &capacity, len ? len + 65536 : expected + 1, 1, err)) {
+            lw_error_prefix(err, "%s", path);
+            goto fail;
+        }
+        got = read(fd, bytes + len, capacity - len);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            lw_fail_errno(err, "cannot read %s", path);
+            goto fail;
+        }
+        if (got == 0)
+            break;
+        len += (size_t)got;
+        if (len > limit) {
+            lw_fail(err, LW_ERR_LIMIT, "%s is larger than %zu bytes", path, limit);
+            goto fail;
+        }
+    }
+    view->memory = bytes;
+    view->bytes = (const unsigned char *)bytes;
+    view->len = len;
+    return true;
+
+fail:
+    lw_free(bytes);
+    return false;
+}
+
+bool lw_file_read(struct lw_file_view *view, const char *path, size_t limit,
+                  struct lw_error *err)
+{
+    struct stat about;
+    int fd = open_to_read(path, &about, err);
+    bool done;
+
+    memset(view, 0, sizeof(*view));
+    if (fd < 0)
+        return false;
+    done = read_whole(view, fd, path, (size_t)about.st_size,
+                      limit ? limit : DEFAULT_LIMIT, err);
+    close(fd);
+    return done;
+}
+
+bool lw_file_open(struct lw_file_view *view, const char *path, struct lw_error *err)
+{
+    struct stat about;
+    int fd = open_to_read(path, &about, err);
+    bool done = true;
+
+    memset(view, 0, sizeof(*view));
+    if (fd < 0)
+        return false;
+    if (!S_ISREG(about.st_mode) || about.st_size == 0) {
+        /* Files of /proc say that they are empty, too. */
+        done = read_whole(view, fd, path, 0, DEFAULT_LIMIT, err);
+    } else {
+        void *mapping =
+            mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+
+        if (mapping == MAP_FAILED) {
+            done = lw_fail_errno(err, "cannot map %s", path);
+        } else {
+            view->mapping = mapping;
+            view->bytes = mapping;
+            view->len = (size_t)about.st_size;
+        }
+    }
+    close(fd);
+    return done;
+}
+
+void lw_file_close(struct lw_file_view *view)
+{
+    if (view->mapping)
+        munmap(view->mapping, view->len);
+    lw_free(view->memory);
+    memset(view, 0, sizeof(*view));
+}
+
+/* Writing */
+
+bool lw_file_write_fd(int fd, const void *bytes, size_t len)
+{
+    const char *next = bytes;
+
+    while (len) {
+        ssize_t done = write(fd, next, len);
+
+        if (done >= 0) {
+            next += done;
+            len -= (size_t)done;
+        } else if (errno == EAGAIN) { /* a terminal that a program left non-blocking */
+            struct pollfd ready = { .fd = fd, .events = POLLOUT };
+
+            poll(&ready, 1, -1);
+        } else if (errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Into a pipe, a terminal or /dev/null: there is nothing to replace. */
+static bool write_through(const char *path, const void *bytes, size_t len,
+                          struct lw_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    bool done = fd >= 0 && lw_file_write_fd(fd, bytes, len);
+
+    if (!done)
+        lw_fail_errno(err, "cannot write %s", path);
+    if (fd >= 0 && close(fd) < 0 && done)
+        done = lw_fail_errno(err, "cannot write %s", path);
+    return done;
+}
+
+/* "FOLDER OF PATH/.lapwing-XXXXXX"; caller frees. */
+static char *temporary_name(const char *path, struct lw_error *err)
+{
+    static const char name[] = ".lapwing-XXXXXX";
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+    char *temporary = lw_alloc(folder + sizeof(name), err);
+
+    if (!temporary)
+        return NULL;
+    memcpy(temporary, path, folder);
+    memcpy(temporary + folder, name, sizeof(name));
+    return temporary;
+}
+
+/* So that the new name outlives a power cut. Some file systems cannot, and then the
+ * bytes are safe but the name may be the old one: no reason to fail. */
+static void sync_folder_of(char *path)
+{
+    char *slash = strrchr(path, '/');
+    int fd;
+
+    if (slash)
+        slash[1] = '\0';
+    fd = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    fsync(fd);
+    close(fd);
+}
+
+static bool replace_file(const char *path, const void *bytes, size_t len,
+                         struct lw_error *err)
+{
+    char *temporary = temporary_name(path, err);
+    int fd;
+    bool done;
+
+    if (!temporary)
+        return false;
+    fd = mkostemp(temporary, O_CLOEXEC); /* 0600 */
+    if (fd < 0) {
+        lw_fail_errno(err, "cannot write %s", path);
+        lw_free(temporary);
+        return false;
+    }
+    done = lw_file_write_fd(fd, bytes, len) && fsync(fd) == 0;
+    if (!done)
+        lw_fail_errno(err, "cannot write %s", path);
+    if (close(fd) < 0 && done)
+        done = lw_fail_errno(err, "cannot write %s", path);
+    if (done && rename(temporary, path) < 0)
+        done = lw_fail_errno(err, "cannot write %s", path);
+    if (done)
+        sync_folder_of(temporary);
+    else
+        unlink(temporary);
+    lw_free(temporary);
+    return done;
+}
+
+bool lw_file_replace(const char *path, const void *bytes, size_t len,
+                     struct lw_error *err)
+{
+    char target[PATH_MAX]; /* what realpath() fills at most */
+    struct stat about;
+
+    if (strcmp(path, "-") == 0) {
+        if (!lw_file_write_fd(STDOUT_FILENO, bytes, len))
+            return lw_fail_errno(err, "cannot write to standard output");
+        return true;
+    }
+    if (stat(path, &about) == 0) {
+        if (S_ISDIR(about.st_mode))
+            return lw_fail(err, LW_ERR_IO, "cannot write %s: it is a folder", path);
+        if (!S_ISREG(about.st_mode))
+            return write_through(path, bytes, len, err);
+    }
+    /* A link stays a link: what it points to is replaced. */
+    if (lstat(path, &about) == 0 && S_ISLNK(about.st_mode) && realpath(path, target))
+        path = target;
+    return replace_file(path, bytes, len, err);
+}
+
+/* Folders */
+
+bool lw_file_exists(const char *path)
+{
+    struct stat about;
+
+    return stat(path, &about) == 0;
+}
+
+bool lw_file_is_folder(const char *path)
+{
+    struct stat about;
+
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+bool lw_file_make_folders(const char *path, struct lw_error *err)
+{
+    char *part = lw_copy_text(path, strlen(path), err);
+    bool done = true;
+
+    if (!part)
+        return false;
+    for (char *p = part; done && *p; p++) {
+        char *end = p + strcspn(p, "/");
+        char kept = *end;
+
+        *end = '\0';
+        /* EEXIST may still be a file; then the last look, or the next mkdir, says so. */
+        if (*part && mkdir(part, 0777) < 0 && errno != EEXIST &&
+            !lw_file_is_folder(part))
+            done = lw_fail_errno(err, "cannot make the folder %s", part);
+        *end = kept;
+        p = kept ? end : end - 1;
+    }
+    if (done && !lw_file_is_folder(path)) {
+        errno = ENOTDIR;
+        done = lw_fail_errno(err, "cannot make the folder %s", path);
+    }
+    lw_free(part);
+    return done;
+}
+
+static DIR *open_folder(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+
+    if (fd >= 0 && !folder)
+        close(fd);
+    return folder;
+}
+
+/* Remove all that is in FOLDER, which the caller closes. Always by
+ * descriptor and name, so that a link put in the way while we work leads nowhere.
+ * A folder found is opened and emptied before its parent is read from the start. */
+static bool remove_content(DIR *folder, const char *path, struct lw_error *err)
+{
+    DIR *open[FOLDER_DEPTH];
+    size_t depth = 1;
+    bool done = false;
+
+    open[0] = folder;
+    while (depth) {
+        int fd = dirfd(open[depth - 1]);
+        struct dirent *entry;
+
+        errno = 0;
+        entry = readdir(open[depth - 1]);
+        if (!entry) {
+            if (errno) {
+                lw_fail_errno(err, "cannot read a folder in %s", path);
+                break;
+            }
+            depth--;
+            if (depth) {
+                closedir(open[depth]);
+                rewinddir(open[depth - 1]); /* finds the folder again, empty now */
+            }
+            done = depth == 0;
+            continue;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            unlinkat(fd, entry->d_name, 0) == 0 ||
+            unlinkat(fd, entry->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            continue;
+        if (errno != ENOTEMPTY && errno != EEXIST) {
+            unlinkat(fd, entry->d_name, 0); /* for the reason that matters */
+            lw_fail_errno(err, "cannot remove %s in %s", entry->d_name, path);
+            break;
+        }
+        if (depth == FOLDER_DEPTH) {
+            lw_fail(err, LW_ERR_LIMIT, "%s has more than %d folders in each other",
+                    path, FOLDER_DEPTH);
+            break;
+        }
+        open[depth] = open_folder(fd, entry->d_name);
+        if (!open[depth]) {
+            lw_fail_errno(err, "cannot open %s in %s", entry->d_name, path);
+            break;
+        }
+        depth++;
+    }
+    while (depth > 1)
+        closedir(open[--depth]);
+    return done;
+}
+
+bool lw_file_remove_folder(const char *path, struct lw_error *err)
+{
+    DIR *folder = open_folder(AT_FDCWD, path);
+    bool done;
+
+    if (!folder)
+        return lw_fail_errno(err, "cannot remove %s", path);
+    done = remove_content(folder, path, err);
+    closedir(folder);
+    if (done && rmdir(path) < 0)
+        done = lw_fail_errno(err, "cannot remove %s", path);
+    return done;
+}
+
+char *lw_path_join(const char *folder, const char *name, struct lw_error *err)
+{
+    size_t a = strlen(folder), b = strlen(name);
+    bool slash = a && folder[a - 1] != '/';
+    char *path = lw_alloc(a + slash + b + 1, err);
+
+    if (!path)
+        return NULL;
+    memcpy(path, folder, a);
+    if (slash)
+        path[a] = '/';
+    memcpy(path + a + slash, name, b + 1);
+    return path;
+}
