@@ -73,9 +73,9 @@ as_root() {
 }
 
 install_missing() {
-    packages=$(for part; do missing_for "$part"; done | tr '\n' ' ')
+    packages=$(for part; do missing_for "$part"; done | sort -u | paste -s -d ' ' -)
     [ -n "$packages" ] || return 0
-    has apt-get || fail "this is not Debian; please install what it calls: $packages"
+    has apt-get || fail "not Debian, so please install what it calls $packages"
     echo "setup: installing $packages"
     as_root apt-get update -q
     # shellcheck disable=SC2086  # a list of words
