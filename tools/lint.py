@@ -59,7 +59,7 @@ BANNED: list[tuple[str, tuple[str, ...], str]] = [
     ),
     (
         "malloc calloc realloc free strdup strndup asprintf",
-        ("src/base/", "src/agent/"),
+        ("src/base/", "src/agent/", "python/_lapwing/"),
         "memory comes from base/alloc.h",
     ),
     (
