@@ -87,30 +87,33 @@ void lw_buf_add_repeat(struct lw_buf *buf, char c, size_t count)
         memset(room, c, count);
 }
 
-void lw_buf_addf(struct lw_buf *buf, const char *format, ...)
+void lw_buf_addv(struct lw_buf *buf, const char *format, va_list args)
 {
     char first[256]; /* nearly everything fits, and then it is formatted once */
-    va_list args;
+    va_list again;
     int len;
 
-    va_start(args, format);
+    va_copy(again, args);
     len = vsnprintf(first, sizeof(first), format, args);
-    va_end(args);
     if (len < 0) { /* longer than INT_MAX */
         if (!buf->failure)
-            buf->failure = LW_ERR_LIMIT;
-        return;
-    }
-    if ((size_t)len < sizeof(first)) {
+            buf->failure = LW_ERR_NOMEM;
+    } else if ((size_t)len < sizeof(first)) {
         lw_buf_add(buf, first, (size_t)len);
-        return;
+    } else if (reserve(buf, (size_t)len)) {
+        vsnprintf(buf->bytes + buf->len, (size_t)len + 1, format, again);
+        buf->len += (size_t)len;
     }
-    if (!reserve(buf, (size_t)len))
-        return;
+    va_end(again);
+}
+
+void lw_buf_addf(struct lw_buf *buf, const char *format, ...)
+{
+    va_list args;
+
     va_start(args, format);
-    vsnprintf(buf->bytes + buf->len, (size_t)len + 1, format, args);
+    lw_buf_addv(buf, format, args);
     va_end(args);
-    buf->len += (size_t)len;
 }
 
 void lw_buf_add_u32(struct lw_buf *buf, uint32_t value)

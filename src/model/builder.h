@@ -45,8 +45,9 @@ bool lw_builder_samples(struct lw_builder *builder, const struct lw_sample *samp
                         size_t count, struct lw_error *err) LW_MUST_CHECK;
 bool lw_builder_spans(struct lw_builder *builder, const struct lw_span *spans,
                       size_t count, struct lw_error *err) LW_MUST_CHECK;
-bool lw_builder_counter(struct lw_builder *builder, const struct lw_counter_point *point,
-                        struct lw_error *err) LW_MUST_CHECK;
+bool lw_builder_counter(struct lw_builder *builder,
+                        const struct lw_counter_point *point, struct lw_error *err)
+    LW_MUST_CHECK;
 bool lw_builder_allocation(struct lw_builder *builder,
                            const struct lw_allocation *allocation, struct lw_error *err)
     LW_MUST_CHECK;
@@ -60,8 +61,8 @@ bool lw_builder_loss(struct lw_builder *builder, const char *cause, const char *
     LW_MUST_CHECK; /* equal causes of a process add up */
 bool lw_builder_fact(struct lw_builder *builder, const char *key, const char *value,
                      size_t len, struct lw_error *err) LW_MUST_CHECK;
-void lw_builder_set_times(struct lw_builder *builder, uint64_t start_ns, uint64_t end_ns,
-                          uint64_t wall_start_ns);
+void lw_builder_set_times(struct lw_builder *builder, uint64_t start_ns,
+                          uint64_t end_ns, uint64_t wall_start_ns);
 void lw_builder_set_c_calls(struct lw_builder *builder, bool has_c_calls);
 
 #endif

@@ -31,7 +31,7 @@ struct lw_process {
     lw_string_id command; /* "train.py --epochs 3", for a person */
     lw_string_id python;  /* "3.11.7"; 0: not Python, or not known */
     uint64_t start_ns;    /* CLOCK_MONOTONIC of the run's host */
-    uint64_t end_ns;      /* 0: not known (still running, or killed with its recorder) */
+    uint64_t end_ns;      /* 0: not known (it runs, or its recorder was killed) */
     int32_t exit_code;    /* as a shell gives it (128+signal); -1: not known */
 };
 
@@ -83,8 +83,8 @@ struct lw_counter_point {
 
 struct lw_allocation {
     uint64_t time_ns;
-    int64_t bytes;     /* negative: freed */
-    uint32_t thread;   /* index */
+    int64_t bytes;   /* negative: freed */
+    uint32_t thread; /* index */
     lw_stack_id stack;
 };
 
@@ -151,10 +151,10 @@ struct lw_profile {
     struct lw_fact *facts;
     size_t fact_count;
 
-    uint64_t start_ns; /* CLOCK_MONOTONIC when the run began; 0: not known */
-    uint64_t end_ns;   /* 0: not known */
+    uint64_t start_ns;      /* CLOCK_MONOTONIC when the run began; 0: not known */
+    uint64_t end_ns;        /* 0: not known */
     uint64_t wall_start_ns; /* the same moment as start_ns, since 1970; 0: not known */
-    bool has_c_calls;  /* builtins were recorded too */
+    bool has_c_calls;       /* builtins were recorded too */
 };
 
 void lw_profile_free(struct lw_profile *profile); /* NULL is fine */
@@ -162,6 +162,7 @@ void lw_profile_free(struct lw_profile *profile); /* NULL is fine */
 const char *lw_profile_text(const struct lw_profile *profile, lw_string_id id);
 /* The value of a fact, or NULL. Borrowed. */
 const char *lw_profile_fact(const struct lw_profile *profile, const char *key);
-const struct lw_frame *lw_profile_frame(const struct lw_profile *profile, lw_frame_id id);
+const struct lw_frame *lw_profile_frame(const struct lw_profile *profile,
+                                        lw_frame_id id);
 
 #endif

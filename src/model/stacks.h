@@ -25,11 +25,11 @@ enum lw_frame_kind {
 };
 
 struct lw_frame {
-    lw_string_id name;   /* as pstats prints it: "forward", "<built-in method time.sleep>" */
+    lw_string_id name;   /* as pstats prints it: "<built-in method time.sleep>" */
     lw_string_id file;   /* as the interpreter gave it; 0: none (pstats says "~") */
     uint32_t first_line; /* of the function; 0: none */
-    uint32_t line;       /* being executed; 0: the frame stands for the whole function */
-    uint16_t variant;    /* tells apart functions that print alike: two lambdas on a line */
+    uint32_t line;       /* being executed; 0: the frame is the whole function */
+    uint16_t variant;    /* tells apart what prints alike: two lambdas on a line */
     uint8_t kind;        /* enum lw_frame_kind */
 };
 
@@ -49,6 +49,10 @@ bool lw_stacks_frame(struct lw_stacks *table, const struct lw_frame *frame,
                      lw_frame_id *id, struct lw_error *err) LW_MUST_CHECK;
 bool lw_stacks_push(struct lw_stacks *table, lw_stack_id parent, lw_frame_id frame,
                     lw_stack_id *id, struct lw_error *err) LW_MUST_CHECK;
+
+/* Frame 0 has no name until it is given one: names live in a table of strings, which
+ * this one does not know. */
+void lw_stacks_name_unknown(struct lw_stacks *table, lw_string_id name);
 
 /* Borrowed arrays, good until the next add. Index them by id. */
 const struct lw_frame *lw_stacks_frames(const struct lw_stacks *table, size_t *count);

@@ -3,8 +3,10 @@
  *
  * A table is built row by row: lw_table_row() starts one, then one add for each
  * column in order. Text is copied into the table's arena. A cell that does not apply is
- * lw_table_add_none. Depth 0 rows are top level; a row of depth n+1 belongs to the
- * nearest row of depth n before it. */
+ * lw_table_add_none; cells never added are absent, too. Depth 0 rows are top level; a row
+ * of depth n+1 belongs to the nearest row of depth n before it, so a row is at most one
+ * deeper than the row before (more is taken as one). Failure is sticky: adds after it do
+ * nothing, and lw_table_check() says so once at the end. */
 #ifndef LW_MODEL_TABLE_H
 #define LW_MODEL_TABLE_H
 
@@ -45,7 +47,7 @@ struct lw_value {
 };
 
 struct lw_table {
-    char *title;     /* one line above; may be NULL */
+    char *title;                     /* one line above; may be NULL */
     const struct lw_column *columns; /* constant, borrowed */
     size_t column_count;
     struct lw_value *values; /* row-major: row_count * column_count */
@@ -53,8 +55,8 @@ struct lw_table {
     size_t row_count;
     size_t row_capacity;
     size_t depth_capacity;
-    size_t filled;           /* cells of the row being built */
-    char **notes;            /* sentences below: what is missing, what to do next */
+    size_t filled; /* cells of the row being built */
+    char **notes;  /* sentences below: what is missing, what to do next */
     size_t note_count;
     size_t note_capacity;
     struct lw_arena arena;
@@ -65,7 +67,8 @@ void lw_table_init(struct lw_table *table, const struct lw_column *columns,
                    size_t column_count);
 void lw_table_release(struct lw_table *table);
 
-void lw_table_set_title(struct lw_table *table, const char *format, ...) LW_PRINTF(2, 3);
+void lw_table_set_title(struct lw_table *table, const char *format, ...)
+    LW_PRINTF(2, 3);
 void lw_table_note(struct lw_table *table, const char *format, ...) LW_PRINTF(2, 3);
 void lw_table_row(struct lw_table *table, uint32_t depth);
 void lw_table_add_text(struct lw_table *table, const char *text, size_t len);

@@ -1,0 +1,109 @@
+/* Bytes in an arena, an array of where each string lies, and a map from hash to number. */
+
+#include "model/strings.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/map.h"
+
+struct text {
+    const char *bytes; /* in the arena, NUL behind */
+    size_t len;
+};
+
+struct lw_strings {
+    struct text *texts; /* by number */
+    size_t count;
+    size_t capacity;
+    struct lw_map map; /* all but the empty string */
+    struct lw_arena arena;
+};
+
+struct lw_strings *lw_strings_new(struct lw_error *err)
+{
+    struct lw_strings *table = lw_zalloc(1, sizeof(*table), err);
+
+    if (!table)
+        return NULL;
+    lw_map_init(&table->map);
+    lw_arena_init(&table->arena);
+    if (!lw_grow(&table->texts, &table->capacity, 1, sizeof(*table->texts), err)) {
+        lw_free(table);
+        return NULL;
+    }
+    table->texts[0].bytes = "";
+    table->texts[0].len = 0;
+    table->count = 1;
+    return table;
+}
+
+void lw_strings_free(struct lw_strings *table)
+{
+    if (!table)
+        return;
+    lw_map_release(&table->map);
+    lw_arena_release(&table->arena);
+    lw_free(table->texts);
+    lw_free(table);
+}
+
+static bool is_same(const void *owner, uint32_t number, const void *key)
+{
+    const struct lw_strings *table = owner;
+    const struct text *a = &table->texts[number], *b = key;
+
+    return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
+}
+
+bool lw_strings_intern(struct lw_strings *table, const char *text, size_t len,
+                       lw_string_id *id, struct lw_error *err)
+{
+    struct text key = { text, len };
+    uint64_t hash;
+    uint32_t number;
+
+    if (len == 0) {
+        *id = 0;
+        return true;
+    }
+    hash = lw_hash_bytes(text, len);
+    number = lw_map_find(&table->map, hash, is_same, table, &key);
+    if (number) {
+        *id = number;
+        return true;
+    }
+    if (table->count >= UINT32_MAX)
+        return lw_fail(err, LW_ERR_NOMEM, "out of memory (more than 2^32 names)");
+    if (!lw_grow(&table->texts, &table->capacity, table->count + 1,
+                 sizeof(*table->texts), err))
+        return false;
+    key.bytes = lw_arena_copy(&table->arena, text, len, err);
+    if (!key.bytes)
+        return false;
+    number = (uint32_t)table->count;
+    if (!lw_map_add(&table->map, hash, number, err))
+        return false;
+    table->texts[number] = key;
+    table->count++;
+    *id = number;
+    return true;
+}
+
+const char *lw_strings_text(const struct lw_strings *table, lw_string_id id)
+{
+    lw_assert(id < table->count);
+    return table->texts[id].bytes;
+}
+
+size_t lw_strings_len(const struct lw_strings *table, lw_string_id id)
+{
+    lw_assert(id < table->count);
+    return table->texts[id].len;
+}
+
+size_t lw_strings_count(const struct lw_strings *table)
+{
+    return table->count;
+}
