@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from loss import pairwise_distances
 from torch import Tensor
+
+from loss import pairwise_distances
 
 
 def mean_distance(a: Tensor, b: Tensor) -> float:
@@ -88,7 +89,7 @@ class TrainingLogger:
 
     def split(self, embeddings: Tensor, labels: Tensor) -> list[Tensor]:
         """The embeddings of each class."""
-        return [embeddings[labels == label] for label in labels.unique()]
+        return [embeddings[labels == label] for label in range(int(labels.max()) + 1)]
 
     def intra_cluster(self, clusters: list[Tensor]) -> float:
         """Mean distance between images of one class, averaged over classes."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
 from config import Config, parse_args
 from data import ImageDataset, PKSampler, make_images
 from logger import TrainingLogger
 from loss import BatchAllTripletLoss
 from model import EmbeddingNet
-from torch import Tensor
-from torch.utils.data import DataLoader
 
 
 def train_step(
@@ -31,7 +32,7 @@ def train_step(
 def embed_all(model: EmbeddingNet, images: Tensor) -> Tensor:
     """Embeddings of all images, as they are without augmentation."""
     model.eval()
-    parts = [model(batch) for batch in images.split(256)]
+    parts = [model(images[i : i + 256]) for i in range(0, len(images), 256)]
     model.train()
     return torch.cat(parts)
 
