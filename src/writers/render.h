@@ -1,0 +1,48 @@
+/* Any table, for a person or for a program.
+ *
+ * Text and Markdown show values as people read them (1.23 s, 12.3 %); JSON and CSV hold
+ * them raw, under the columns' machine names: whole nanoseconds, shares from 0 to 1.
+ * Names may hold any bytes. Text shows what is not printable as \xNN, so that no name can
+ * steer a terminal; the others put U+FFFD for what is not UTF-8. Failure is the
+ * buffer's: lw_buf_check() once at the end. */
+#ifndef LW_WRITERS_RENDER_H
+#define LW_WRITERS_RENDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/json_out.h"
+#include "model/table.h"
+
+struct lw_render_options {
+    size_t width; /* columns to fit into, by cutting stretch columns; 0: any */
+    bool colour;  /* with the escapes of a terminal */
+};
+
+/* What suits FD: as wide as the terminal (COLUMNS goes before what the terminal says)
+ * and in colour, unless NO_COLOR is set or TERM is dumb; no limit and plain if FD is no
+ * terminal. */
+struct lw_render_options lw_render_options_for_fd(int fd);
+
+/* Aligned columns, numbers to the right, nested rows indented, notes below. A name too
+ * long is cut in its middle, a path at its front. */
+void lw_render_text(const struct lw_table *table,
+                    const struct lw_render_options *options, struct lw_buf *out);
+
+/* {"title": ..., "columns": [{"name", "title", "unit"} ...], "rows": [{NAME: value ...}
+ * ...], "notes": [...]}, a row a line; absent cells are null. Nested rows are their
+ * parent's "children". From LW_RENDER_DEPTH on they are listed side by side under the last
+ * parent instead, each with its true "depth". */
+#define LW_RENDER_DEPTH 100 /* two levels of JSON each; readers give up at 1,000 or so */
+void lw_render_json(const struct lw_table *table, struct lw_buf *out);
+/* The same as one value of a larger document. */
+void lw_render_json_value(const struct lw_table *table, struct lw_json_out *json);
+
+/* RFC 4180, with a header. If rows nest, a first column "depth". */
+void lw_render_csv(const struct lw_table *table, struct lw_buf *out);
+
+/* A table as GitHub draws it, with title and notes around. */
+void lw_render_markdown(const struct lw_table *table, struct lw_buf *out);
+
+#endif
