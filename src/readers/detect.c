@@ -1,0 +1,141 @@
+/* Opens what a person named, asks each reader, and lets the one that knows it read. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "readers/reader.h"
+
+/* Files up to this are read, larger ones mapped: a copy of a small file is safe from
+ * being cut by its writer while we read, and of a large one it would double the time. */
+#define READ_BYTES_MAX ((off_t)64 << 20)
+
+const struct lw_reader *const lw_readers[] = {
+#define LW_READER(name) &lw_reader_##name,
+#include "readers/readers.def"
+#undef LW_READER
+};
+const size_t lw_reader_count = sizeof(lw_readers) / sizeof(lw_readers[0]);
+
+/* The first bytes of a regular file; *LEN: how many there are. */
+static bool read_head(const char *path, unsigned char *head, size_t *len,
+                      struct lw_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    ssize_t got;
+
+    if (fd < 0)
+        return lw_fail_errno(err, "cannot open %s", path);
+    do
+        got = read(fd, head, LW_SOURCE_HEAD_BYTES);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        lw_fail_errno(err, "cannot read %s", path);
+    close(fd);
+    *len = got < 0 ? 0 : (size_t)got;
+    return got >= 0;
+}
+
+static const struct lw_reader *reader_by_bytes(const struct lw_source *source)
+{
+    for (size_t i = 0; i < lw_reader_count; i++)
+        if (lw_readers[i]->sniff(source))
+            return lw_readers[i];
+    return NULL;
+}
+
+/* Read SOURCE, whose head is known and whose bytes are in `view` if IS_READ. */
+static bool read_source(struct lw_source *source, bool is_read, off_t size,
+                        unsigned want, struct lw_builder *out, struct lw_error *err)
+{
+    const struct lw_reader *reader = reader_by_bytes(source);
+
+    if (!reader) {
+        lw_foreign_fail(source, err);
+        goto failed;
+    }
+    if (reader->opens_path && is_read) {
+        lw_fail(err, LW_ERR_UNSUPPORTED,
+                "a run cannot be read from a pipe; save it in "
+                "a file first");
+        goto failed;
+    }
+    if (!reader->opens_path && !is_read &&
+        !(size > READ_BYTES_MAX ? lw_file_open(&source->view, source->path, err)
+                                : lw_file_read(&source->view, source->path, 0, err)))
+        return false;
+    if (!reader->read(source, want, out, err)) {
+        if (reader->opens_path)
+            return false;
+        goto failed;
+    }
+    return lw_builder_fact(out, "format", reader->name, strlen(reader->name), err) &&
+           lw_builder_fact(out, "file", source->name, strlen(source->name), err);
+
+failed:
+    if (!err || err->code != LW_ERR_NOMEM)
+        lw_error_prefix(err, "%s", source->name);
+    return false;
+}
+
+static bool open_source(const char *name, unsigned want, struct lw_builder *out,
+                        struct lw_error *err)
+{
+    bool is_stdin = strcmp(name, "-") == 0;
+    struct lw_source source = { .path = is_stdin ? "/dev/stdin" : name,
+                                .name = is_stdin ? "standard input" : name };
+    unsigned char head[LW_SOURCE_HEAD_BYTES];
+    struct stat about;
+    bool done;
+
+    if (stat(source.path, &about) < 0)
+        return lw_fail_errno(err, "cannot open %s", source.name);
+    source.is_folder = S_ISDIR(about.st_mode);
+    if (source.is_folder) {
+        done = true;
+    } else if (S_ISREG(about.st_mode)) {
+        done = read_head(source.path, head, &source.head_len, err);
+        source.head = head;
+    } else { /* a pipe can be read only once */
+        done = lw_file_read(&source.view, source.path, 0, err);
+        source.head = source.view.bytes;
+        source.head_len = source.view.len < LW_SOURCE_HEAD_BYTES ? source.view.len
+                                                                 : LW_SOURCE_HEAD_BYTES;
+    }
+    done = done && read_source(&source, source.view.bytes != NULL, about.st_size, want,
+                               out, err);
+    lw_file_close(&source.view);
+    return done;
+}
+
+struct lw_profile *lw_profile_open(const char *name, unsigned want,
+                                   struct lw_error *err)
+{
+    struct lw_builder *builder;
+
+    if (!name || (strcmp(name, "-") != 0 && !lw_file_exists(name)))
+        return lw_lap_load(name, want, err);
+    if (!(builder = lw_builder_new(err)))
+        return NULL;
+    if (!open_source(name, want, builder, err)) {
+        lw_builder_free(builder);
+        return NULL;
+    }
+    return lw_builder_finish(builder, err);
+}
+
+bool lw_profile_exists(const char *name)
+{
+    struct lw_run run;
+    bool found;
+
+    if (strcmp(name, "-") == 0 || lw_file_exists(name))
+        return true;
+    found = lw_run_open(&run, name, NULL, NULL);
+    lw_run_close(&run);
+    return found;
+}

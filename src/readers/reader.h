@@ -1,0 +1,66 @@
+/* What turns foreign bytes into a profile.
+ *
+ * A reader is one .c file that ends in one const struct lw_reader, and one line in
+ * readers.def. What a file is, its bytes decide, never its name: each reader is asked
+ * whether it knows the beginning. */
+#ifndef LW_READERS_READER_H
+#define LW_READERS_READER_H
+
+#include "base/file.h"
+#include "lap/reader.h" /* enum lw_want */
+#include "model/builder.h"
+
+/* What a person named. */
+struct lw_source {
+    const char *path; /* to open it; borrowed */
+    const char *name; /* for sentences: the path, or "standard input"; borrowed */
+    bool is_folder;
+    const unsigned char *head; /* the first bytes, for sniffing; none of a folder */
+    size_t head_len;           /* at most LW_SOURCE_HEAD_BYTES, less in short files */
+    struct lw_file_view view;  /* the whole file, for read() */
+};
+
+#define LW_SOURCE_HEAD_BYTES 4096 /* a page: enough for every format's beginning */
+
+struct lw_reader {
+    const char *name;     /* of the format */
+    const char *summary;  /* one phrase: what writes such files */
+    const char *suffixes; /* ".prof .pstats", parted by spaces */
+
+    /* read() opens `path` by itself (`view` is empty) and names it in its sentences. */
+    bool opens_path;
+
+    /* Is it one of these? By a look at the head; false when not sure. */
+    bool (*sniff)(const struct lw_source *source);
+
+    /* Add what SOURCE holds to OUT; WANT (enum lw_want) says what will be looked at,
+     * and a reader may leave the rest out. The sentence of a failure says where in the
+     * file ("at byte 12: ..."); the caller puts the file's name before it. */
+    bool (*read)(const struct lw_source *source, unsigned want, struct lw_builder *out,
+                 struct lw_error *err);
+};
+
+/* All readers, sorted by name, from readers.def. */
+extern const struct lw_reader *const lw_readers[];
+extern const size_t lw_reader_count;
+
+#define LW_READER(name) extern const struct lw_reader lw_reader_##name;
+#include "readers/readers.def"
+#undef LW_READER
+
+/* The profile that NAME is: a file of any known format, a run's folder or packed file,
+ * the name of a run in .lapwing/runs, or "-" for standard input. NULL is the latest
+ * run. The facts "file" (NAME) and "format" (the reader's) are set. NULL: failed; if it is
+ * in no known format, the sentence says what it is instead. The caller frees with
+ * lw_profile_free(). */
+struct lw_profile *lw_profile_open(const char *name, unsigned want,
+                                   struct lw_error *err);
+
+/* Fill ERR with what the file is, though no reader knows it; returns false. */
+bool lw_foreign_fail(const struct lw_source *source, struct lw_error *err);
+
+/* Is there a file, folder or run of this name? For commands whose words may be either
+ * that or something else. */
+bool lw_profile_exists(const char *name);
+
+#endif
