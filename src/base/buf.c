@@ -3,6 +3,7 @@
 #include "base/buf.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -114,6 +115,18 @@ void lw_buf_addf(struct lw_buf *buf, const char *format, ...)
     va_start(args, format);
     lw_buf_addv(buf, format, args);
     va_end(args);
+}
+
+void lw_buf_add_double(struct lw_buf *buf, double value)
+{
+    char text[40]; /* 17 digits, sign, point and exponent are 24 */
+
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    lw_buf_add_text(buf, text);
 }
 
 void lw_buf_add_u32(struct lw_buf *buf, uint32_t value)

@@ -4,8 +4,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -93,7 +91,7 @@ static void add_quoted(struct lw_buf *out, const char *text, size_t len)
         i += size ? size : 1;
         plain = i;
         if (!size)
-            lw_buf_add_text(out, "\xef\xbf\xbd"); /* U+FFFD */
+            lw_buf_add_text(out, LW_TEXT_BAD_UTF8);
         else if (code == '"' || code == '\\')
             lw_buf_addf(out, "\\%c", (int)code);
         else if (code == '\n')
@@ -135,19 +133,12 @@ void lw_json_i64(struct lw_json_out *json, int64_t value)
 
 void lw_json_double(struct lw_json_out *json, double value)
 {
-    char text[40]; /* 17 digits, sign, point and exponent are 24 */
-
     if (!isfinite(value)) {
         lw_json_null(json);
         return;
     }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
     part(json);
-    lw_buf_add_text(json->out, text);
+    lw_buf_add_double(json->out, value);
 }
 
 void lw_json_bool(struct lw_json_out *json, bool value)

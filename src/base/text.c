@@ -216,6 +216,24 @@ void lw_text_add_printable(struct lw_buf *out, const char *text, size_t len)
     lw_buf_add(out, text + plain, len - plain);
 }
 
+void lw_text_add_utf8(struct lw_buf *out, const char *text, size_t len)
+{
+    size_t plain = 0;
+    uint32_t code;
+
+    for (size_t i = 0; i < len;) {
+        size_t size = lw_text_utf8(text + i, len - i, &code);
+
+        if (!size) {
+            lw_buf_add(out, text + plain, i - plain);
+            lw_buf_add_text(out, LW_TEXT_BAD_UTF8);
+            plain = i + 1;
+        }
+        i += size ? size : 1;
+    }
+    lw_buf_add(out, text + plain, len - plain);
+}
+
 /* Columns of one character. By blocks, after Unicode's EastAsianWidth and the
  * nonspacing marks of the scripts in use: wcwidth() would ask the locale, which a pipe or a
  * container often does not have. Off by one for rare marks, and then only a column of

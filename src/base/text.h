@@ -25,9 +25,13 @@ const char *lw_text_basename(const char *path);
  * 0: LEN is 0, or these bytes are not UTF-8 (too long a form and surrogates are not). */
 size_t lw_text_utf8(const char *text, size_t len, uint32_t *code);
 
+#define LW_TEXT_BAD_UTF8 "\xef\xbf\xbd" /* U+FFFD, in place of what is not UTF-8 */
+
 /* Append TEXT for a person: bytes that are not printable UTF-8 as \xNN, so that no
  * name can hold a newline or an escape sequence. */
 void lw_text_add_printable(struct lw_buf *out, const char *text, size_t len);
+/* Append TEXT for a program that wants UTF-8: bytes that are not become U+FFFD. */
+void lw_text_add_utf8(struct lw_buf *out, const char *text, size_t len);
 /* Columns that printable UTF-8 takes on a terminal (wide characters count two). */
 size_t lw_text_width(const char *text, size_t len);
 /* Length in bytes of the longest start of TEXT that takes at most WIDTH columns. */

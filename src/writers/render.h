@@ -34,7 +34,8 @@ void lw_render_text(const struct lw_table *table,
  * ...], "notes": [...]}, a row a line; absent cells are null. Nested rows are their
  * parent's "children". From LW_RENDER_DEPTH on they are listed side by side under the last
  * parent instead, each with its true "depth". */
-#define LW_RENDER_DEPTH 100 /* two levels of JSON each; readers give up at 1,000 or so */
+#define LW_RENDER_DEPTH \
+    100 /* two levels of JSON each; readers give up at 1,000 or so */
 void lw_render_json(const struct lw_table *table, struct lw_buf *out);
 /* The same as one value of a larger document. */
 void lw_render_json_value(const struct lw_table *table, struct lw_json_out *json);
