@@ -78,6 +78,7 @@
 
 /* Nobody writes to the file any more; it can only be replaced as a whole. */
 #define LW_SEGMENT_SEALED 1u
+#define LW_SEGMENT_THINNED 2u /* only sums are left of its samples, and no spans */
 
 #define LW_CHUNK_SYNC "\xf5lw\xc1"
 #define LW_CHUNK_SYNC_BYTES 4

@@ -1,0 +1,35 @@
+/* Adds up calls or samples by (thread, stack, state): what a long series of small
+ * deltas comes to. The reader, the writer, sealing and thinning all need just that. */
+#ifndef LW_LAP_SUMS_H
+#define LW_LAP_SUMS_H
+
+#include "base/map.h"
+#include "model/profile.h"
+
+struct lw_sum {
+    uint32_t thread;
+    lw_stack_id stack;
+    uint8_t state;
+    uint64_t first_ns; /* the least time given with it */
+    uint64_t count;
+    uint64_t ns;
+};
+
+struct lw_sums {
+    struct lw_sum *rows; /* owned; in order of first adding */
+    size_t count, capacity;
+    struct lw_map by_key;
+    size_t last; /* row that the last add went to */
+};
+
+void lw_sums_init(struct lw_sums *sums);
+void lw_sums_release(struct lw_sums *sums);
+void lw_sums_reset(struct lw_sums *sums);
+
+/* Add ROW's count and ns. Fails only for memory; then nothing was added. */
+bool lw_sums_add(struct lw_sums *sums, const struct lw_sum *row, struct lw_error *err)
+    LW_MUST_CHECK;
+/* Order by thread, stack, state, which compresses best; no adding after that. */
+void lw_sums_sort(struct lw_sums *sums);
+
+#endif
