@@ -9,13 +9,12 @@
 #include "cmd/help.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "writers/render.h"
 
 #define LEFT_MAX 30  /* a longer left side gets its own line */
 #define WIDTH_MIN 40 /* narrower terminals wrap by themselves */
@@ -37,12 +36,11 @@ const size_t lw_command_count = sizeof(lw_commands) / sizeof(lw_commands[0]);
 
 static size_t terminal_width(void)
 {
-    struct winsize size;
+    size_t width = lw_render_options_for_fd(STDOUT_FILENO).width;
 
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-        size.ws_col > 0)
-        return size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
-    return 80;
+    if (width == 0)
+        return 80;
+    return width < WIDTH_MIN ? WIDTH_MIN : width;
 }
 
 /* Add TEXT from column AT on, its further lines indented by INDENT. */
