@@ -49,6 +49,9 @@ const char *lw_marshal_kind_name(enum lw_marshal_kind kind)
         [LW_MARSHAL_TUPLE] = "a tuple",
         [LW_MARSHAL_LIST] = "a list",
         [LW_MARSHAL_DICT] = "a dict",
+        [LW_MARSHAL_SET] = "a set",
+        [LW_MARSHAL_CODE] = "a code object",
+        [LW_MARSHAL_OTHER] = "an unusual object",
     };
 
     return names[kind];
@@ -62,15 +65,20 @@ static bool fail_short(const struct lw_marshal_in *in, struct lw_error *err)
                    in->len);
 }
 
-/* Take LEN bytes into *BYTES. */
-static bool take(struct lw_marshal_in *in, size_t len, const unsigned char **bytes,
-                 struct lw_error *err)
+static inline bool take(struct lw_marshal_in *in, size_t count,
+                        const unsigned char **bytes, struct lw_error *err)
 {
-    if (len > in->len - in->next)
+    if (count > in->len - in->next)
         return fail_short(in, err);
     *bytes = in->bytes + in->next;
-    in->next += len;
+    in->next += count;
     return true;
+}
+
+bool lw_marshal_take(struct lw_marshal_in *in, size_t count,
+                     const unsigned char **bytes, struct lw_error *err)
+{
+    return take(in, count, bytes, err);
 }
 
 static uint32_t get_u32(const unsigned char *p)
@@ -203,26 +211,6 @@ static bool take_count(struct lw_marshal_in *in, bool is_short,
     return true;
 }
 
-static bool fail_type(unsigned char type, size_t offset, struct lw_error *err)
-{
-    static const struct {
-        char type;
-        const char *name;
-    } refused[] = {
-        { 'c', "a code object" }, { '<', "a set" },     { '>', "a frozenset" },
-        { 'x', "a complex" },     { 'y', "a complex" }, { 'S', "StopIteration" },
-        { '.', "an Ellipsis" },   { ':', "a slice" },
-    };
-
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-        if (type == (unsigned char)refused[i].type)
-            return lw_fail(err, LW_ERR_FORMAT,
-                           "at byte %zu: %s, which no saved profile holds", offset,
-                           refused[i].name);
-    return lw_fail(err, LW_ERR_FORMAT, "at byte %zu: 0x%02x begins no value", offset,
-                   (unsigned)type);
-}
-
 /* Read the value of TYPE whose type byte has been taken; no references. */
 static bool take_value(struct lw_marshal_in *in, unsigned char type,
                        struct lw_marshal_value *value, struct lw_error *err)
@@ -268,21 +256,38 @@ static bool take_value(struct lw_marshal_in *in, unsigned char type,
     case '(': return take_count(in, false, LW_MARSHAL_TUPLE, value, err);
     case '[': return take_count(in, false, LW_MARSHAL_LIST, value, err);
     case '{': value->kind = LW_MARSHAL_DICT; return true;
-    default: return fail_type(type, value->offset, err);
+    case '}': value->kind = LW_MARSHAL_DICT; return true; /* frozendict, 3.15 */
+    case '<':
+    case '>': return take_count(in, false, LW_MARSHAL_SET, value, err);
+    case ':': /* a slice: start, stop, step */
+        value->kind = LW_MARSHAL_SET;
+        value->count = 3;
+        return true;
+    case 'c': value->kind = LW_MARSHAL_CODE; return true;
+    case 'S':
+    case '.': value->kind = LW_MARSHAL_OTHER; return true;
+    case 'x':
+        if (!take_text_float(in, value, err) || !take_text_float(in, value, err))
+            return false;
+        value->kind = LW_MARSHAL_OTHER;
+        return true;
+    case 'y': value->kind = LW_MARSHAL_OTHER; return take(in, 16, &p, err);
+    default:
+        return lw_fail(err, LW_ERR_FORMAT, "at byte %zu: 0x%02x begins no value",
+                       value->offset, (unsigned)type);
     }
 }
 
 static bool is_container(enum lw_marshal_kind kind)
 {
     return kind == LW_MARSHAL_TUPLE || kind == LW_MARSHAL_LIST ||
-           kind == LW_MARSHAL_DICT;
+           kind == LW_MARSHAL_DICT || kind == LW_MARSHAL_SET || kind == LW_MARSHAL_CODE;
 }
 
-/* Only these are counted by Python: the others are single objects. */
-static bool is_numbered(enum lw_marshal_kind kind)
+/* Objects of which there is only one (and the end of a dict) get no number. */
+static bool is_numbered(unsigned char type)
 {
-    return kind != LW_MARSHAL_NULL && kind != LW_MARSHAL_NONE &&
-           kind != LW_MARSHAL_BOOL;
+    return memchr("0NFTS.", type, 6) == NULL;
 }
 
 static bool add_reference(struct lw_marshal_in *in, struct lw_marshal_value *value,
@@ -300,6 +305,10 @@ static bool add_reference(struct lw_marshal_in *in, struct lw_marshal_value *val
     ref->offset = value->offset;
     ref->end = is_container(value->kind) ? 0 : in->next;
     ref->made = 0;
+    ref->kind = (uint8_t)value->kind;
+    ref->count = value->count;
+    ref->head_bytes =
+        is_container(value->kind) ? (uint8_t)(in->next - value->offset) : 0;
     value->reference = (uint32_t)in->ref_count;
     return true;
 }
@@ -332,22 +341,25 @@ static bool follow_reference(struct lw_marshal_in *in, struct lw_marshal_value *
     if (ref->end == 0)
         return lw_fail(err, LW_ERR_FORMAT, "at byte %zu: a container that holds itself",
                        value->offset);
-    if (!read_again(in, ref->offset, value, err))
-        return false;
-
     value->reference = number + 1;
-    if (!is_container(value->kind)) {
+    if (!is_container(ref->kind)) {
+        if (!read_again(in, ref->offset, value, err))
+            return false;
         in->next = resume;
         return true;
     }
-    if (ref->end - ref->offset > in->unfold_bytes)
+
+    if (in->unfold_bytes == 0)
         return lw_fail(err, LW_ERR_LIMIT,
                        "at byte %zu: refers back to tables so often that the file "
                        "would unfold to many times its size",
                        value->offset);
-    in->unfold_bytes -= ref->end - ref->offset;
+    in->next = ref->offset + ref->head_bytes;
     in->replays++;
+    value->kind = ref->kind;
+    value->count = ref->count;
     value->again = true;
+    value->content = in->next;
     value->resume = resume;
     return true;
 }
@@ -400,7 +412,7 @@ bool lw_marshal_next(struct lw_marshal_in *in, struct lw_marshal_value *value,
             return false;
         in->interned[in->interned_count++] = value->offset;
     }
-    if ((*p & FLAG_REF) && is_numbered(value->kind))
+    if ((*p & FLAG_REF) && is_numbered(type))
         return add_reference(in, value, err);
     return true;
 }
@@ -408,6 +420,10 @@ bool lw_marshal_next(struct lw_marshal_in *in, struct lw_marshal_value *value,
 void lw_marshal_end(struct lw_marshal_in *in, const struct lw_marshal_value *container)
 {
     if (container->again) {
+        size_t read_bytes = in->next - container->content;
+
+        in->unfold_bytes -=
+            read_bytes < in->unfold_bytes ? read_bytes : in->unfold_bytes;
         in->next = container->resume;
         in->replays--;
     } else if (container->reference) {

@@ -1,10 +1,9 @@
 /* A pull reader for Python's marshal format (versions 0 to 5), as data.
  *
- * Understands what a saved profile may hold: None, booleans, ints of any size,
- * floats (text and binary), strings and bytes of every kind, tuples, lists, dicts
- * and references. Code objects, sets and complex numbers are refused. Nothing
- * recurses and nothing is copied: text is borrowed from the input, and a reference is
- * followed by reading what it refers to once more.
+ * Understands all that Python can marshal, though what a saved profile never holds
+ * (sets, complex numbers) only well enough to be passed over; what is in a code object
+ * is for marshal_code.h. Nothing recurses and nothing is copied: text is borrowed from
+ * the input, and a reference is followed by reading what it refers to once more.
  *
  *     dict:  '{' key value key value ... '0'
  *     tuple: ')' n item*n                     (n is one byte; '(' has four)
@@ -35,26 +34,35 @@ enum lw_marshal_kind {
     LW_MARSHAL_TUPLE, /* `count` values follow, then lw_marshal_end() */
     LW_MARSHAL_LIST,  /* likewise */
     LW_MARSHAL_DICT,  /* key, value ... LW_MARSHAL_NULL, then lw_marshal_end() */
+    LW_MARSHAL_SET,   /* or frozenset, or slice: `count` values, lw_marshal_end() */
+    LW_MARSHAL_CODE,  /* lw_marshal_read_code() comes next */
+    LW_MARSHAL_OTHER, /* a complex number, Ellipsis, StopIteration */
 };
 
 struct lw_marshal_value {
     enum lw_marshal_kind kind;
     uint32_t reference; /* its number + 1, if something may refer to it; 0: nothing */
-    uint32_t count;     /* TUPLE, LIST */
+    uint32_t count;     /* TUPLE, LIST, SET */
     bool again;         /* a container met through a reference */
     int64_t integer;    /* INT, BOOL; an int that does not fit is clamped */
     double number;      /* INT, BOOL, FLOAT; the nearest, or an infinity */
     const char *text;   /* TEXT: borrowed from the input */
     size_t len;
-    size_t offset; /* of its type byte in the input, for messages */
-    size_t resume; /* `again`: where reading goes on after it */
+    size_t offset;  /* of its type byte in the input, for messages */
+    size_t content; /* `again`: where its content starts */
+    size_t resume;  /* `again`: where reading goes on after it */
 };
 
-/* What a reference number stands for. */
+/* What a reference number stands for. Of containers enough is kept here to meet one
+ * again without looking at its bytes: most references are to keys that the caller knows
+ * by its note. */
 struct lw_marshal_ref {
-    size_t offset; /* of the type byte */
-    size_t end;    /* behind it, once it is whole; 0: an open container */
-    uint32_t made; /* the caller's note; 0: none */
+    size_t offset;      /* of the type byte */
+    size_t end;         /* behind it, once it is whole; 0: an open container */
+    uint32_t made;      /* the caller's note; 0: none */
+    uint32_t count;     /* TUPLE, LIST, SET */
+    uint8_t kind;       /* enum lw_marshal_kind */
+    uint8_t head_bytes; /* a container's type and count: its content is behind them */
 };
 
 struct lw_marshal_in {
@@ -97,6 +105,10 @@ static inline void lw_marshal_note(struct lw_marshal_in *in,
     if (value->reference)
         in->refs[value->reference - 1].made = made;
 }
+
+/* Take COUNT raw bytes, borrowed from the input; for what is not a value. */
+bool lw_marshal_take(struct lw_marshal_in *in, size_t count,
+                     const unsigned char **bytes, struct lw_error *err) LW_MUST_CHECK;
 
 /* A name of the kind for a sentence: "a tuple". */
 const char *lw_marshal_kind_name(enum lw_marshal_kind kind);

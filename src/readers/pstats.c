@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/marshal_in.h"
+#include "base/marshal_code.h"
 #include "readers/reader.h"
 
 /* A caller as it stands in the file; its function may come later. */
@@ -66,20 +66,49 @@ static bool next_of(struct reading *r, enum lw_marshal_kind kind, const char *wa
     return value->kind == kind || fail_kind(value, wanted, err);
 }
 
+/* A code object for a name, as profile.py has it for the program it runs: named as its
+ * repr is, but for the address. */
+static bool name_code(struct reading *r, const struct lw_marshal_value *value,
+                      lw_string_id *id, struct lw_error *err)
+{
+    struct lw_marshal_code code;
+    struct lw_buf text;
+    bool done;
+
+    if (!lw_marshal_read_code(&r->in, value, &code, err))
+        return false;
+    lw_buf_init(&text, 0);
+    lw_buf_add_text(&text, "<code object ");
+    lw_buf_add(&text, code.name, code.name_len);
+    lw_buf_add_text(&text, ", file \"");
+    lw_buf_add(&text, code.file, code.file_len);
+    lw_buf_addf(&text, "\", line %u>", code.first_line);
+    done = lw_buf_check(&text, err) &&
+           lw_builder_string(r->out, text.bytes, text.len, id, err);
+    lw_buf_release(&text);
+    return done;
+}
+
 static bool read_text(struct reading *r, const char *wanted, lw_string_id *id,
                       struct lw_error *err)
 {
     struct lw_marshal_value value;
     uint32_t made;
 
-    if (!next_of(r, LW_MARSHAL_TEXT, wanted, &value, err))
+    if (!lw_marshal_next(&r->in, &value, err))
         return false;
+    if (value.kind != LW_MARSHAL_TEXT && value.kind != LW_MARSHAL_CODE)
+        return fail_kind(&value, wanted, err);
     made = lw_marshal_made(&r->in, &value);
     if (made) {
         *id = made - 1;
+        if (value.again)
+            lw_marshal_end(&r->in, &value);
         return true;
     }
-    if (!lw_builder_string(r->out, value.text, value.len, id, err))
+    if (!(value.kind == LW_MARSHAL_TEXT
+              ? lw_builder_string(r->out, value.text, value.len, id, err)
+              : name_code(r, &value, id, err)))
         return false;
     lw_marshal_note(&r->in, &value, *id + 1);
     return true;
