@@ -26,6 +26,62 @@ static uint32_t node_function(const struct lw_calls_thread *thread, uint32_t nod
     return atomic_load_explicit(&thread->nodes[node].function, memory_order_relaxed);
 }
 
+static void put_child(struct lw_calls_thread *thread, uint32_t node)
+{
+    uint32_t at = hash_child(thread->nodes[node].parent, node_function(thread, node));
+
+    while (thread->children[at & thread->children_mask])
+        at++;
+    thread->children[at & thread->children_mask] = node;
+    thread->child_count++;
+}
+
+/* Keep the hash at most half full. False: it is full and cannot grow. */
+static bool make_room(struct lw_calls_thread *thread)
+{
+    uint32_t old_size = thread->children_mask + 1;
+    uint32_t *old = thread->children;
+    uint32_t *larger;
+
+    if ((thread->child_count + 1) * 2 <= old_size)
+        return true;
+    larger = calloc((size_t)old_size * 2, sizeof(*larger));
+    if (!larger)
+        return thread->child_count + 1 < old_size;
+    thread->children = larger;
+    thread->children_mask = old_size * 2 - 1;
+    thread->child_count = 0;
+    for (uint32_t i = 0; i < old_size; i++)
+        if (old[i])
+            put_child(thread, old[i]);
+    free(old);
+    return true;
+}
+
+/* A slot that another thread had keeps its nodes: find them again, so that a program
+ * which starts a thread a request does not grow a tree a thread. */
+static void adopt_nodes(struct lw_calls_thread *thread)
+{
+    const struct lw_agent_header *header = thread->region->header;
+    uint32_t owner = (uint32_t)(thread->slot - thread->region->threads) + 1;
+    uint32_t blocks = atomic_load_explicit(&header->blocks_used, memory_order_relaxed);
+
+    for (uint32_t block = 0; block < blocks; block++) {
+        uint32_t first = block * header->block_nodes;
+
+        if (atomic_load_explicit(&thread->region->block_owners[block],
+                                 memory_order_relaxed) != owner)
+            continue;
+        for (uint32_t i = 0; i < header->block_nodes; i++) {
+            uint32_t function = node_function(thread, first + i);
+
+            if (function == 0 || function == LW_FUNCTION_ROOT || !make_room(thread))
+                continue;
+            put_child(thread, first + i);
+        }
+    }
+}
+
 struct lw_calls_thread *lw_calls_thread_new(struct lw_region *region,
                                             uint64_t min_span_ticks)
 {
@@ -49,6 +105,7 @@ struct lw_calls_thread *lw_calls_thread_new(struct lw_region *region,
     thread->children_mask = FIRST_CHILDREN - 1;
     thread->timeline = region->header->flags & LW_AGENT_TIMELINE;
     thread->min_span_ticks = min_span_ticks;
+    adopt_nodes(thread);
     return thread;
 }
 
@@ -62,37 +119,6 @@ void lw_calls_thread_free(struct lw_calls_thread *thread, bool end_slot)
     free(thread->folded);
     free(thread->starts);
     free(thread);
-}
-
-static void put_child(struct lw_calls_thread *thread, uint32_t node)
-{
-    uint32_t at = hash_child(thread->nodes[node].parent, node_function(thread, node));
-
-    while (thread->children[at & thread->children_mask])
-        at++;
-    thread->children[at & thread->children_mask] = node;
-}
-
-/* Keep the hash at most half full. A failure leaves it fuller, and full it is only
- * slower: at most it ends the growth of the tree (see new_child). */
-static bool make_room(struct lw_calls_thread *thread)
-{
-    uint32_t old_size = thread->children_mask + 1;
-    uint32_t *old = thread->children;
-    uint32_t *larger;
-
-    if ((thread->child_count + 1) * 2 <= old_size)
-        return true;
-    larger = calloc((size_t)old_size * 2, sizeof(*larger));
-    if (!larger)
-        return thread->child_count + 1 < old_size;
-    thread->children = larger;
-    thread->children_mask = old_size * 2 - 1;
-    for (uint32_t i = 0; i < old_size; i++)
-        if (old[i])
-            put_child(thread, old[i]);
-    free(old);
-    return true;
 }
 
 static uint32_t find_child(const struct lw_calls_thread *thread, uint32_t parent,
@@ -127,7 +153,6 @@ static uint32_t new_child(struct lw_calls_thread *thread, uint32_t parent,
     node->parent = parent;
     atomic_store_explicit(&node->function, function, memory_order_release);
     put_child(thread, number);
-    thread->child_count++;
     return number;
 }
 

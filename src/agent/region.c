@@ -194,8 +194,12 @@ void lw_region_end_thread(struct lw_region *region, struct lw_agent_thread *thre
 {
     bool use_tsc = region->header->clock == LW_CLOCK_TSC;
 
+    bool is_shared = region->header->names_bytes != 0;
+
     atomic_store(&thread->end_ticks, lw_ticks_now(use_tsc));
-    atomic_store_explicit(&thread->state, LW_THREAD_ENDED, memory_order_release);
+    /* In private memory nobody has a last look to take. */
+    atomic_store_explicit(&thread->state, is_shared ? LW_THREAD_ENDED : LW_THREAD_READ,
+                          memory_order_release);
 }
 
 bool lw_region_add_name(struct lw_region *region, const struct lw_agent_name *head,

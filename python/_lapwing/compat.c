@@ -1,0 +1,70 @@
+/* Finding the private parts of whatever Python has loaded us. */
+
+#include "compat.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A function pointer from dlsym: C forbids the plain cast, POSIX promises the copy. */
+static void find(void *function, const char *name, const char *older_name)
+{
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+
+    if (!symbol && older_name)
+        symbol = dlsym(RTLD_DEFAULT, older_name);
+    memcpy(function, &symbol, sizeof(symbol));
+}
+
+bool py_compat_load(struct py_compat *compat, const char **reason)
+{
+    const char *version = Py_GetVersion();
+    char *rest;
+
+    memset(compat, 0, sizeof(*compat));
+    if (strtoul(version, &rest, 10) != 3 || *rest != '.') {
+        *reason = "this is not Python 3";
+        return false;
+    }
+    compat->minor = (unsigned)strtoul(rest + 1, NULL, 10);
+    if (compat->minor < 10) {
+        *reason = "calls can be recorded on Python 3.10 and later";
+        return false;
+    }
+    if (strstr(version, "free-threading")) {
+        *reason = "calls cannot be recorded on a free-threaded Python";
+        return false;
+    }
+    compat->monitoring = compat->minor >= 12;
+
+    find(&compat->request_extra, "PyUnstable_Eval_RequestCodeExtraIndex",
+         "_PyEval_RequestCodeExtraIndex");
+    find(&compat->set_extra, "PyUnstable_Code_SetExtra", "_PyCode_SetExtra");
+    find(&compat->type_lookup, "_PyType_Lookup", NULL);
+    find(&compat->code_type, "PyCode_Type", NULL);
+    find(&compat->method_descriptor_type, "PyMethodDescr_Type", NULL);
+    if (!compat->request_extra || !compat->set_extra || !compat->code_type ||
+        !compat->method_descriptor_type) {
+        *reason = "this Python hides the functions that Lapwing needs";
+        return false;
+    }
+    if (compat->monitoring)
+        return true;
+
+    find(&compat->get_eval, "_PyInterpreterState_GetEvalFrameFunc", NULL);
+    find(&compat->set_eval, "_PyInterpreterState_SetEvalFrameFunc", NULL);
+    find(&compat->set_profile, "_PyEval_SetProfile", NULL);
+    find(&compat->first_thread, "PyInterpreterState_ThreadHead", NULL);
+    find(&compat->next_thread, "PyThreadState_Next", NULL);
+    compat->frame_code = 32; /* PyFrameObject of 3.10, _PyInterpreterFrame of 3.11 */
+    compat->frame_globals = compat->minor == 11 ? 8 : 48;
+    compat->frame_owner = compat->minor == 11 ? 69 : 0;
+    compat->thread_profile = compat->minor == 11 ? 64 : 56;
+    compat->calls_are_inlined = compat->minor == 11;
+    if (!compat->get_eval || !compat->set_eval || !compat->set_profile ||
+        !compat->first_thread || !compat->next_thread) {
+        *reason = "this Python hides the functions that Lapwing needs";
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,71 @@
+/* Everything that depends on which Python this is: the only file that may.
+ *
+ * One extension (abi3, 3.10 and later) serves every Python, so nothing here is decided
+ * at compile time. Private functions are looked up by name when the module is loaded;
+ * one that is absent is NULL, and the caller does without. Offsets into private
+ * structs are needed on 3.10 and 3.11 only, which will not change any more. */
+#ifndef PY_LAPWING_COMPAT_H
+#define PY_LAPWING_COMPAT_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Not in the limited API of 3.10, but the same in every version. */
+typedef PyObject *(*py_vectorcall)(PyObject *callable, PyObject *const *args,
+                                   size_t nargsf, PyObject *kwnames);
+typedef int (*py_trace_function)(PyObject *arg, void *frame, int what, PyObject *value);
+typedef PyObject *(*py_eval_function)(PyThreadState *state, void *frame, int throwing);
+
+#define PY_TPFLAGS_HAVE_VECTORCALL (1ul << 11)
+
+enum py_trace_event { /* PyTrace_* of cpython/pystate.h */
+    PY_TRACE_CALL = 0,
+    PY_TRACE_RETURN = 3,
+    PY_TRACE_C_CALL = 4,
+    PY_TRACE_C_EXCEPTION = 5,
+    PY_TRACE_C_RETURN = 6,
+};
+
+struct py_compat {
+    unsigned minor; /* of Python 3 */
+    bool monitoring; /* 3.12+: calls are seen through sys.monitoring */
+
+    /* PEP 523, where monitoring is absent. */
+    py_eval_function (*get_eval)(PyInterpreterState *interpreter);
+    void (*set_eval)(PyInterpreterState *interpreter, py_eval_function eval);
+    int (*set_profile)(PyThreadState *state, py_trace_function hook, PyObject *arg);
+    PyThreadState *(*first_thread)(PyInterpreterState *interpreter);
+    PyThreadState *(*next_thread)(PyThreadState *state);
+    size_t frame_code;     /* of the code object in a frame, bytes */
+    size_t frame_globals;
+    size_t frame_owner;    /* of the byte that tells a generator's frame; 0: none */
+    size_t thread_profile; /* of the thread's profile function */
+    bool calls_are_inlined; /* 3.11: a Python call takes no C stack unless PEP 523 is on */
+
+    /* To hear when a code object dies. */
+    Py_ssize_t (*request_extra)(void (*free_extra)(void *extra));
+    int (*set_extra)(PyObject *code, Py_ssize_t index, void *extra);
+
+    PyObject *(*type_lookup)(PyTypeObject *type, PyObject *name); /* borrowed result */
+    PyTypeObject *code_type;
+    PyTypeObject *method_descriptor_type;
+};
+
+/* The PyMethodDef of a builtin function or of a method descriptor: the same place in
+ * every version of 3.10 to 3.15 (GIL builds). */
+static inline PyMethodDef *py_builtin_definition(PyObject *function)
+{
+    return *(PyMethodDef **)((char *)function + 16);
+}
+
+static inline PyMethodDef *py_descriptor_definition(PyObject *descriptor)
+{
+    return *(PyMethodDef **)((char *)descriptor + 40);
+}
+
+/* Fill COMPAT. False: this Python cannot be traced; *REASON says why. */
+bool py_compat_load(struct py_compat *compat, const char **reason);
+
+#endif

@@ -1,0 +1,12 @@
+/* Carrying the agent into programs that the watched one starts. */
+#ifndef PY_LAPWING_EXEC_H
+#define PY_LAPWING_EXEC_H
+
+#include "compat.h"
+
+/* From now on whatever this process starts has FOLDER first on PYTHONPATH and CONFIG in
+ * LAPWING_AGENT, also where it passes an environment of its own. False with an
+ * exception set. */
+bool py_exec_follow(const char *folder, const char *config);
+
+#endif

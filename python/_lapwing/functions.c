@@ -1,0 +1,356 @@
+/* The table of functions; the rare path of python/_lapwing/functions.h. */
+
+#include "functions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FIRST_SLOTS = 1 << 12,
+    MOST_FUNCTIONS = 1 << 18, /* a program with more shows the rest as unknown */
+    CO_GENERATOR_KINDS = 0x20 | 0x80 | 0x200, /* generator, coroutine, async generator */
+};
+
+static const struct py_function_slot unknown_slot = {NULL, LW_FUNCTION_UNKNOWN, false};
+
+/* The free function of co_extra gets nothing but the number, so it needs this. */
+static struct py_functions *the_functions;
+
+static bool grow(void *array, uint32_t *capacity, uint32_t need, size_t item_size)
+{
+    void **items = array;
+    uint32_t larger = *capacity ? *capacity * 2 : 256;
+    void *moved;
+
+    if (need <= *capacity)
+        return true;
+    moved = realloc(*items, larger * item_size);
+    if (!moved)
+        return false;
+    *items = moved;
+    *capacity = larger;
+    return true;
+}
+
+static struct py_function_slot *put_slot(struct py_functions *functions,
+                                         struct py_function_slot slot)
+{
+    size_t at = py_functions_hash(slot.key);
+
+    while (functions->slots[at & functions->slot_mask].key)
+        at++;
+    functions->slots[at & functions->slot_mask] = slot;
+    functions->slot_used++;
+    return &functions->slots[at & functions->slot_mask];
+}
+
+/* Keep the slots at most half used; growing also sweeps out the freed ones. */
+static bool make_room(struct py_functions *functions)
+{
+    struct py_function_slot *old = functions->slots;
+    size_t old_size = functions->slot_mask + 1;
+    struct py_function_slot *larger;
+
+    if ((functions->slot_used + 1) * 2 <= old_size)
+        return true;
+    larger = calloc(old_size * 2, sizeof(*larger));
+    if (!larger)
+        return false;
+    functions->slots = larger;
+    functions->slot_mask = old_size * 2 - 1;
+    functions->slot_used = 0;
+    for (size_t i = 0; i < old_size; i++)
+        if (old[i].key && old[i].key != PY_SLOT_FREED)
+            put_slot(functions, old[i]);
+    free(old);
+    return true;
+}
+
+static void code_died(void *extra)
+{
+    struct py_functions *functions = the_functions;
+    uint32_t number = (uint32_t)(uintptr_t)extra;
+    struct py_function *function = &functions->list[number];
+    struct py_function_slot *slot =
+        (struct py_function_slot *)py_functions_find(functions, function->key);
+
+    if (slot)
+        slot->key = PY_SLOT_FREED;
+    function->key = NULL;
+    function->next_dead = functions->labels[function->label].first_dead;
+    functions->labels[function->label].first_dead = number;
+}
+
+bool py_functions_init(struct py_functions *functions, const struct py_compat *compat)
+{
+    memset(functions, 0, sizeof(*functions));
+    functions->compat = compat;
+    functions->count = 1;
+    functions->slots = calloc(FIRST_SLOTS, sizeof(*functions->slots));
+    functions->slot_mask = FIRST_SLOTS - 1;
+    functions->label_index = PyDict_New();
+    functions->extra_index = compat->request_extra(code_died);
+    if (!functions->slots || !functions->label_index || functions->extra_index < 0 ||
+        !grow(&functions->list, &functions->capacity, 1, sizeof(*functions->list))) {
+        if (!PyErr_Occurred())
+            PyErr_NoMemory();
+        return false;
+    }
+    the_functions = functions;
+    return true;
+}
+
+/* Bytes of TEXT, borrowed; names that are not UTF-8 (surrogates from file names) are
+ * given back as the bytes they came from, in *HOLDER, which the caller releases. */
+static const char *text_bytes(PyObject *text, size_t *len, PyObject **holder)
+{
+    Py_ssize_t size = 0;
+    const char *bytes = text ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
+    char *encoded = NULL;
+
+    *holder = NULL;
+    if (text && !bytes) {
+        PyErr_Clear();
+        *holder = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
+        if (*holder && PyBytes_AsStringAndSize(*holder, &encoded, &size) == 0)
+            bytes = encoded;
+        else
+            PyErr_Clear();
+    }
+    *len = bytes ? (size_t)size : 0;
+    return bytes ? bytes : "";
+}
+
+static void log_name(const struct py_functions *functions, uint32_t number)
+{
+    const struct py_function *function = &functions->list[number];
+    PyObject *file_holder, *name_holder;
+    size_t file_len, name_len;
+    const char *file = text_bytes(function->file, &file_len, &file_holder);
+    const char *name = text_bytes(function->name, &name_len, &name_holder);
+    struct lw_agent_name head = {
+        .number = number,
+        .first_line = function->first_line,
+        .kind = function->kind,
+        .variant = function->variant,
+    };
+
+    /* Nobody reads a name of more; a program can make one of a gigabyte. */
+    head.file_len = (uint32_t)(file_len < 4096 ? file_len : 4096);
+    head.name_len = (uint32_t)(name_len < 4096 ? name_len : 4096);
+    lw_region_add_name(functions->log, &head, file, name);
+    Py_XDECREF(file_holder);
+    Py_XDECREF(name_holder);
+}
+
+void py_functions_log_to(struct py_functions *functions, struct lw_region *region,
+                         bool names_are_there)
+{
+    functions->log = region;
+    for (uint32_t i = 1; region && !names_are_there && i < functions->count; i++)
+        log_name(functions, i);
+}
+
+/* The index of the label, made when new; UINT32_MAX: no memory. */
+static uint32_t find_label(struct py_functions *functions, PyObject *file,
+                           uint32_t line, PyObject *name, unsigned kind)
+{
+    PyObject *key = Py_BuildValue("(OIOI)", file ? file : Py_None, line, name, kind);
+    uint32_t index = UINT32_MAX;
+    PyObject *found;
+
+    if (!key)
+        return index;
+    found = PyDict_GetItemWithError(functions->label_index, key);
+    if (found) {
+        index = (uint32_t)PyLong_AsUnsignedLong(found);
+    } else if (!PyErr_Occurred() &&
+               grow(&functions->labels, &functions->label_capacity,
+                    functions->label_count + 1, sizeof(*functions->labels))) {
+        PyObject *value = PyLong_FromUnsignedLong(functions->label_count);
+
+        if (value && PyDict_SetItem(functions->label_index, key, value) == 0) {
+            index = functions->label_count++;
+            memset(&functions->labels[index], 0, sizeof(*functions->labels));
+        }
+        Py_XDECREF(value);
+    }
+    Py_DECREF(key);
+    return index;
+}
+
+/* A number for a function that prints as (file, line, name): a dead one's, or a new
+ * one. 0: none. Takes no references. */
+static uint32_t take_number(struct py_functions *functions, PyObject *file,
+                            uint32_t line, PyObject *name, unsigned kind)
+{
+    uint32_t index = find_label(functions, file, line, name, kind);
+    struct py_function *function;
+    struct py_function_label *label;
+    uint32_t number;
+
+    if (index == UINT32_MAX)
+        return 0;
+    label = &functions->labels[index];
+    number = label->first_dead;
+    if (number) {
+        label->first_dead = functions->list[number].next_dead;
+        return number;
+    }
+    if (functions->count >= MOST_FUNCTIONS ||
+        !grow(&functions->list, &functions->capacity, functions->count + 1,
+              sizeof(*functions->list)))
+        return 0;
+    number = functions->count++;
+    function = &functions->list[number];
+    memset(function, 0, sizeof(*function));
+    Py_XINCREF(file);
+    Py_INCREF(name);
+    function->file = file;
+    function->name = name;
+    function->first_line = line;
+    function->label = index;
+    function->kind = (uint16_t)kind;
+    function->variant = (uint16_t)(label->variants < UINT16_MAX ? label->variants
+                                                                 : UINT16_MAX);
+    label->variants++;
+    if (functions->log)
+        log_name(functions, number);
+    return number;
+}
+
+static const struct py_function_slot *lose(struct py_functions *functions)
+{
+    if (functions->log)
+        lw_region_count_lost(functions->log, LW_LOST_FUNCTIONS);
+    return &unknown_slot;
+}
+
+static unsigned long attribute_number(PyObject *object, const char *name)
+{
+    PyObject *value = PyObject_GetAttrString(object, name);
+    unsigned long number = value ? PyLong_AsUnsignedLong(value) : 0;
+
+    Py_XDECREF(value);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return number;
+}
+
+const struct py_function_slot *py_functions_add_code(struct py_functions *functions,
+                                                     PyObject *code)
+{
+    const struct py_function_slot *slot = NULL;
+    PyObject *type, *value, *traceback;
+    PyObject *file, *name;
+    unsigned long line;
+    uint32_t number;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    file = PyObject_GetAttrString(code, "co_filename");
+    name = PyObject_GetAttrString(code, "co_name");
+    line = attribute_number(code, "co_firstlineno");
+    if (file && name && make_room(functions)) {
+        number = take_number(functions, file, (uint32_t)line, name, LW_NAME_PYTHON);
+        if (number && functions->compat->set_extra(code, functions->extra_index,
+                                                   (void *)(uintptr_t)number) == 0) {
+            struct py_function_slot fresh = {
+                code, number,
+                (attribute_number(code, "co_flags") & CO_GENERATOR_KINDS) != 0};
+
+            functions->list[number].key = code;
+            slot = put_slot(functions, fresh);
+        }
+    }
+    Py_XDECREF(file);
+    Py_XDECREF(name);
+    PyErr_Restore(type, value, traceback);
+    return slot ? slot : lose(functions);
+}
+
+/* The name by which cProfile knows a builtin: the repr of what the type holds under
+ * that name, else its module and name. */
+static PyObject *builtin_name(const struct py_functions *functions,
+                              PyMethodDef *definition, PyObject *callable,
+                              PyObject *self)
+{
+    PyObject *key = PyUnicode_FromString(definition->ml_name);
+    PyObject *module = NULL;
+    PyObject *name = NULL;
+    PyObject *found;
+
+    if (!key)
+        return NULL;
+    if (self) {
+        found = functions->compat->type_lookup
+                    ? functions->compat->type_lookup(Py_TYPE(self), key)
+                    : NULL;
+        Py_XINCREF(found);
+        if (found)
+            name = PyObject_Repr(found);
+        Py_XDECREF(found);
+        PyErr_Clear();
+    }
+    if (!name) {
+        module = PyObject_GetAttrString(callable, "__module__");
+        if (!module)
+            PyErr_Clear();
+        if (module && PyUnicode_Check(module) && self)
+            name = PyUnicode_FromFormat("<built-in method %S.%s>", module,
+                                        definition->ml_name);
+        else if (self)
+            name = PyUnicode_FromFormat("<built-in method %s>", definition->ml_name);
+        else if (module && PyUnicode_Check(module) &&
+                 PyUnicode_CompareWithASCIIString(module, "builtins") != 0)
+            name = PyUnicode_FromFormat("<%U.%s>", module, definition->ml_name);
+        else
+            name = PyUnicode_FromFormat("<%s>", definition->ml_name);
+    }
+    Py_XDECREF(module);
+    Py_DECREF(key);
+    return name;
+}
+
+const struct py_function_slot *py_functions_add_builtin(struct py_functions *functions,
+                                                        PyMethodDef *definition,
+                                                        PyObject *callable,
+                                                        PyObject *self)
+{
+    const struct py_function_slot *slot = NULL;
+    PyObject *type, *value, *traceback;
+    PyObject *name;
+    uint32_t number;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    name = builtin_name(functions, definition, callable, self);
+    if (name && make_room(functions)) {
+        number = take_number(functions, NULL, 0, name, LW_NAME_C);
+        if (number) {
+            struct py_function_slot fresh = {PY_BUILTIN_KEY(definition), number, false};
+
+            functions->list[number].key = fresh.key;
+            slot = put_slot(functions, fresh);
+        }
+    }
+    Py_XDECREF(name);
+    PyErr_Restore(type, value, traceback);
+    return slot ? slot : lose(functions);
+}
+
+uint32_t py_functions_add_mark(struct py_functions *functions, PyObject *name,
+                               enum lw_agent_name_kind kind)
+{
+    uint32_t index = find_label(functions, NULL, 0, name, kind);
+
+    if (index == UINT32_MAX)
+        return 0;
+    /* A mark's number is kept as its label's dead one: every use finds the same. */
+    if (functions->labels[index].first_dead == 0) {
+        uint32_t number = take_number(functions, NULL, 0, name, kind);
+
+        functions->labels[index].first_dead = number;
+    }
+    return functions->labels[index].first_dead;
+}

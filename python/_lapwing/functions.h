@@ -1,0 +1,104 @@
+/* Functions met so far, each known by a small number: what the nodes of a call tree
+ * and the name log speak of.
+ *
+ * A Python function is its code object, a builtin its PyMethodDef. We hold no reference
+ * to a code object (a program that compiles in a loop must not grow because it is
+ * watched): its death is heard through co_extra, and its number goes to the next code
+ * with the same file, line and name. Two that live at once and print alike (lambdas on
+ * a line) have numbers of their own, told apart by `variant`.
+ *
+ * All of it happens under the GIL. */
+#ifndef PY_LAPWING_FUNCTIONS_H
+#define PY_LAPWING_FUNCTIONS_H
+
+#include "agent/region.h"
+#include "compat.h"
+
+struct py_function {
+    void *key;      /* code object, or PyMethodDef tagged with bit 0; NULL: dead */
+    PyObject *file; /* owned; NULL: none (a builtin, a mark) */
+    PyObject *name; /* owned */
+    uint32_t first_line;
+    uint32_t label;     /* index of what it prints as */
+    uint32_t next_dead; /* number, of the same label; 0: last */
+    uint16_t variant;
+    uint16_t kind; /* enum lw_agent_name_kind */
+};
+
+struct py_function_label {
+    uint32_t variants;   /* how many numbers print like this */
+    uint32_t first_dead; /* number that can be used again; 0: none */
+};
+
+struct py_function_slot {
+    void *key;       /* NULL: never used; PY_SLOT_FREED: was removed */
+    uint32_t number;
+    bool suspends;   /* generator, coroutine: its frames outlive a call */
+};
+
+struct py_functions {
+    struct py_function_slot *slots; /* open addressing; a power of two */
+    size_t slot_mask;
+    size_t slot_used; /* freed ones included */
+
+    struct py_function *list; /* by number; 0 is never used */
+    uint32_t count;           /* the unused 0 included */
+    uint32_t capacity;
+
+    struct py_function_label *labels;
+    uint32_t label_count;
+    uint32_t label_capacity;
+    PyObject *label_index; /* dict: (file, line, name, kind) -> index + 1 */
+
+    Py_ssize_t extra_index;     /* of co_extra */
+    const struct py_compat *compat; /* borrowed */
+    struct lw_region *log;      /* shared region that hears of new names; or NULL */
+};
+
+#define PY_SLOT_FREED ((void *)1)
+#define PY_BUILTIN_KEY(definition) ((void *)((uintptr_t)(definition) | 1u))
+
+bool py_functions_init(struct py_functions *functions, const struct py_compat *compat);
+
+/* Write all names known so far to REGION, and each new one from now on; NULL: no more.
+ * In a forked child the copied log of the parent does the first half. */
+void py_functions_log_to(struct py_functions *functions, struct lw_region *region,
+                         bool names_are_there);
+
+static inline size_t py_functions_hash(void *key)
+{
+    uintptr_t bits = (uintptr_t)key;
+
+    return (size_t)((bits >> 4) ^ (bits >> 15));
+}
+
+/* The slot of KEY, or NULL. */
+static inline const struct py_function_slot *
+py_functions_find(const struct py_functions *functions, void *key)
+{
+    size_t at = py_functions_hash(key);
+
+    for (;; at++) {
+        const struct py_function_slot *slot = &functions->slots[at & functions->slot_mask];
+
+        if (__builtin_expect(slot->key == key, 1))
+            return slot;
+        if (slot->key == NULL)
+            return NULL;
+    }
+}
+
+/* Meet a function for the first time. Never fails and never disturbs a raised
+ * exception: what cannot be had becomes the slot of LW_FUNCTION_UNKNOWN. Runs no
+ * Python code. */
+const struct py_function_slot *py_functions_add_code(struct py_functions *functions,
+                                                     PyObject *code);
+const struct py_function_slot *py_functions_add_builtin(struct py_functions *functions,
+                                                        PyMethodDef *definition,
+                                                        PyObject *callable,
+                                                        PyObject *self);
+/* A number for a mark or counter; 0: none could be had (an exception is set). */
+uint32_t py_functions_add_mark(struct py_functions *functions, PyObject *name,
+                               enum lw_agent_name_kind kind);
+
+#endif

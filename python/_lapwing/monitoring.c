@@ -1,0 +1,256 @@
+/* Calls on Python 3.12 and later: sys.monitoring with callbacks in C.
+ *
+ * Each callback is an object of our own with a vectorcall slot, which the interpreter
+ * calls with no argument tuple and no check of a method table between. The events are
+ * those cProfile uses, so what counts as a call is the same: a generator is entered
+ * and left each time it runs. */
+
+#include "tracer.h"
+
+#include <structmember.h>
+
+/* Tool ids that no other kind of tool is told to use come first; 2 is cProfile's, and a
+ * program that starts cProfile itself must still find it free. */
+static const int tool_ids[] = {3, 4, 5, 1, 0, 2};
+
+struct callback {
+    PyObject_HEAD
+    py_vectorcall call; /* found by __vectorcalloffset__ */
+};
+
+static PyObject *on_start(PyObject *self, PyObject *const *args, size_t nargsf,
+                          PyObject *kwnames)
+{
+    unsigned lanes = py_tracer.active;
+
+    (void)self, (void)nargsf, (void)kwnames;
+    if (__builtin_expect(lanes == 0, 0)) {
+        if (py_tracer.waiting_for_main) {
+            PyObject *frame = (PyObject *)PyEval_GetFrame(); /* borrowed */
+            PyObject *globals = frame ? PyObject_GetAttrString(frame, "f_globals") : NULL;
+
+            if (globals)
+                py_tracer_see_main(args[0], globals);
+            else
+                PyErr_Clear();
+            Py_XDECREF(globals);
+        }
+        lanes = py_tracer.active;
+    }
+    if (__builtin_expect(lanes != 0 && !py_tracer.in_timer, 1))
+        py_tracer_enter(lanes, py_tracer_function(args[0])->number);
+    Py_RETURN_NONE;
+}
+
+static PyObject *on_leave(PyObject *self, PyObject *const *args, size_t nargsf,
+                          PyObject *kwnames)
+{
+    unsigned lanes = py_tracer.active;
+
+    (void)self, (void)nargsf, (void)kwnames;
+    if (__builtin_expect(lanes != 0 && !py_tracer.in_timer, 1))
+        py_tracer_leave_function(lanes, args[0]);
+    Py_RETURN_NONE;
+}
+
+/* The definition behind a builtin function or an unbound method of a builtin type, with
+ * the object it is called on; NULL: not a builtin. */
+static PyMethodDef *builtin_definition(PyObject *callable, PyObject *first_argument,
+                                       PyObject **self)
+{
+    if (PyCFunction_Check(callable)) {
+        *self = PyCFunction_GetSelf(callable); /* borrowed */
+        return py_builtin_definition(callable);
+    }
+    if (Py_IS_TYPE(callable, py_tracer.compat.method_descriptor_type)) {
+        *self = first_argument;
+        return py_descriptor_definition(callable);
+    }
+    return NULL;
+}
+
+static PyObject *on_c_call(PyObject *tool, PyObject *const *args, size_t nargsf,
+                           PyObject *kwnames)
+{
+    unsigned lanes = py_tracer.active_c;
+    PyObject *self = NULL;
+    PyMethodDef *definition;
+
+    (void)tool, (void)nargsf, (void)kwnames;
+    if (__builtin_expect(lanes == 0 || py_tracer.in_timer, 0))
+        Py_RETURN_NONE;
+    definition = builtin_definition(args[2], args[3], &self);
+    if (definition) {
+        const struct py_function_slot *slot =
+            py_functions_find(&py_tracer.functions, PY_BUILTIN_KEY(definition));
+
+        if (__builtin_expect(!slot, 0))
+            slot = py_functions_add_builtin(&py_tracer.functions, definition, args[2],
+                                            self);
+        py_tracer_enter(lanes, slot->number);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *on_c_leave(PyObject *tool, PyObject *const *args, size_t nargsf,
+                            PyObject *kwnames)
+{
+    unsigned lanes = py_tracer.active_c;
+    PyObject *self = NULL;
+    PyMethodDef *definition;
+
+    (void)tool, (void)nargsf, (void)kwnames;
+    if (__builtin_expect(lanes == 0 || py_tracer.in_timer, 0))
+        Py_RETURN_NONE;
+    definition = builtin_definition(args[2], args[3], &self);
+    if (definition)
+        py_tracer_leave_function(lanes, PY_BUILTIN_KEY(definition));
+    Py_RETURN_NONE;
+}
+
+static const struct {
+    const char *event;
+    py_vectorcall call;
+    bool for_c_calls;
+} events[] = {
+    {"PY_START", on_start, false},   {"PY_RESUME", on_start, false},
+    {"PY_THROW", on_start, false},   {"PY_RETURN", on_leave, false},
+    {"PY_YIELD", on_leave, false},   {"PY_UNWIND", on_leave, false},
+    {"CALL", on_c_call, true},       {"C_RETURN", on_c_leave, true},
+    {"C_RAISE", on_c_leave, true},
+};
+
+enum { EVENT_COUNT = sizeof(events) / sizeof(*events) };
+
+/* One object a row of events, made at the first start and kept. */
+static PyObject *callbacks[EVENT_COUNT];
+static int tool = -1; /* the id we hold */
+
+/* Never called: monitoring uses vectorcall. A type with a vectorcall slot needs it. */
+static PyObject *call_plainly(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    (void)self, (void)args, (void)kwargs;
+    Py_RETURN_NONE;
+}
+
+static bool make_callbacks(void)
+{
+    static PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct callback, call),
+         READONLY, NULL},
+        {NULL, 0, 0, 0, NULL},
+    };
+    static PyType_Slot slots[] = {
+        {Py_tp_members, members},
+        {Py_tp_call, call_plainly},
+        {0, NULL},
+    };
+    static PyType_Spec spec = {
+        .name = "_lapwing.callback",
+        .basicsize = sizeof(struct callback),
+        .flags = Py_TPFLAGS_DEFAULT | PY_TPFLAGS_HAVE_VECTORCALL,
+        .slots = slots,
+    };
+    PyObject *type;
+
+    if (callbacks[0])
+        return true;
+    type = PyType_FromSpec(&spec);
+    for (int i = 0; type && i < EVENT_COUNT; i++) {
+        struct callback *made = PyObject_New(struct callback, (PyTypeObject *)type);
+
+        if (!made)
+            break;
+        made->call = events[i].call;
+        callbacks[i] = (PyObject *)made;
+    }
+    Py_XDECREF(type);
+    return callbacks[EVENT_COUNT - 1] != NULL;
+}
+
+static PyObject *get_monitoring(void)
+{
+    PyObject *monitoring = PySys_GetObject("monitoring"); /* borrowed */
+
+    if (!monitoring)
+        PyErr_SetString(PyExc_RuntimeError, "sys.monitoring is missing");
+    return monitoring;
+}
+
+static bool call_method(PyObject *object, const char *method, const char *format, ...)
+{
+    va_list values;
+    PyObject *arguments, *function, *result = NULL;
+
+    va_start(values, format);
+    arguments = Py_VaBuildValue(format, values);
+    va_end(values);
+    function = PyObject_GetAttrString(object, method);
+    if (arguments && function)
+        result = PyObject_CallObject(function, arguments);
+    Py_XDECREF(function);
+    Py_XDECREF(arguments);
+    Py_XDECREF(result);
+    return result != NULL;
+}
+
+static bool take_tool(PyObject *monitoring)
+{
+    if (tool >= 0)
+        return true;
+    for (size_t i = 0; i < sizeof(tool_ids) / sizeof(*tool_ids); i++) {
+        if (call_method(monitoring, "use_tool_id", "(is)", tool_ids[i], "lapwing")) {
+            tool = tool_ids[i];
+            return true;
+        }
+        PyErr_Clear();
+    }
+    PyErr_SetString(PyExc_RuntimeError,
+                    "all tool ids of sys.monitoring are taken by other tools");
+    return false;
+}
+
+bool py_monitoring_start(bool c_calls)
+{
+    PyObject *monitoring = get_monitoring();
+    PyObject *constants = NULL;
+    long mask = 0;
+
+    if (!monitoring || !make_callbacks() || !take_tool(monitoring))
+        return false;
+    constants = PyObject_GetAttrString(monitoring, "events");
+    for (int i = 0; constants && i < EVENT_COUNT; i++) {
+        PyObject *bit = PyObject_GetAttrString(constants, events[i].event);
+        bool done = bit && call_method(monitoring, "register_callback", "(iOO)", tool, bit,
+                                       callbacks[i]);
+
+        /* C_RETURN and C_RAISE come with CALL, and may not be asked for by name. */
+        if (done && (!events[i].for_c_calls || (c_calls && events[i].call == on_c_call)))
+            mask |= PyLong_AsLong(bit);
+        Py_XDECREF(bit);
+        if (!done)
+            Py_CLEAR(constants);
+    }
+    if (!constants)
+        return false;
+    Py_DECREF(constants);
+    return call_method(monitoring, "set_events", "(il)", tool, mask);
+}
+
+void py_monitoring_stop(void)
+{
+    PyObject *type, *value, *traceback;
+    PyObject *monitoring;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    monitoring = get_monitoring();
+    if (monitoring && tool >= 0) {
+        if (!call_method(monitoring, "set_events", "(ii)", tool, 0))
+            PyErr_Clear();
+        if (!call_method(monitoring, "free_tool_id", "(i)", tool))
+            PyErr_Clear();
+    }
+    tool = -1;
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+}

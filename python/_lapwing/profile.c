@@ -1,0 +1,197 @@
+/* _lapwing.Calls; see profile.h. */
+
+#include "profile.h"
+
+#include <string.h>
+
+#include "tracer.h"
+
+struct calls {
+    PyObject_HEAD
+    struct py_collector collector;
+    PyObject *timer; /* owned; NULL: the common clock */
+    int subcalls;    /* callers are wanted in the result */
+    int builtins;
+};
+
+static bool make_region(struct calls *calls)
+{
+    struct lw_region_options options = {.flags = LW_AGENT_CALLS,
+                                        .use_tsc = py_tracer.use_tsc};
+
+    if (lw_region_create(&calls->collector.region, &options))
+        return true;
+    PyErr_SetFromErrno(PyExc_MemoryError);
+    return false;
+}
+
+static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"timer", "timeunit", "subcalls", "builtins", NULL};
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    PyObject *timer = Py_None;
+    double unit = 0;
+    int subcalls = 1, builtins = 1;
+    struct calls *calls;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Odpp:Profile", names, &timer, &unit,
+                                     &subcalls, &builtins))
+        return NULL;
+    calls = (struct calls *)alloc(type, 0);
+    if (!calls)
+        return NULL;
+    calls->subcalls = subcalls;
+    calls->builtins = builtins;
+    calls->collector.lane = -1;
+    calls->collector.region.fd = -1;
+    if (timer != Py_None) {
+        Py_INCREF(timer);
+        calls->timer = timer;
+        calls->collector.timer = timer;
+        calls->collector.timer_unit_s = unit;
+    }
+    if (!make_region(calls))
+        Py_CLEAR(calls);
+    return (PyObject *)calls;
+}
+
+static void calls_dealloc(PyObject *self)
+{
+    struct calls *calls = (struct calls *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    py_collector_release(&calls->collector);
+    Py_CLEAR(calls->timer);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* In C, as disable is: a method in Python would be in every profile. */
+static PyObject *calls_enable(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"subcalls", "builtins", NULL};
+    struct calls *calls = (struct calls *)self;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pp:enable", names, &calls->subcalls,
+                                     &calls->builtins))
+        return NULL;
+    py_collector_stop(&calls->collector);
+    calls->collector.c_calls = calls->builtins;
+    if (!py_collector_start(&calls->collector))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *calls_disable(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    py_collector_stop(&((struct calls *)self)->collector);
+    Py_RETURN_NONE;
+}
+
+static PyObject *calls_clear(PyObject *self, PyObject *unused)
+{
+    struct calls *calls = (struct calls *)self;
+    bool was_on = calls->collector.lane >= 0;
+
+    (void)unused;
+    py_collector_release(&calls->collector);
+    if (!make_region(calls) || (was_on && !py_collector_start(&calls->collector)))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *list_functions(void)
+{
+    const struct py_functions *functions = &py_tracer.functions;
+    PyObject *list = PyList_New(functions->count);
+
+    for (uint32_t i = 0; list && i < functions->count; i++) {
+        const struct py_function *function = &functions->list[i];
+        PyObject *item =
+            i == 0 ? Py_BuildValue("(ziz)", NULL, 0, NULL)
+                   : Py_BuildValue("(OIO)", function->file ? function->file : Py_None,
+                                   function->first_line, function->name);
+
+        if (!item || PyList_SetItem(list, i, item) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static bool append_node(PyObject *rows, const struct lw_region *region, uint32_t number)
+{
+    const struct lw_agent_node *node = &region->nodes[number];
+    PyObject *row = Py_BuildValue(
+        "(IIIKK)", number, node->parent,
+        atomic_load_explicit(&node->function, memory_order_relaxed),
+        (unsigned long long)atomic_load_explicit(&node->calls, memory_order_relaxed),
+        (unsigned long long)atomic_load_explicit(&node->self_ticks, memory_order_relaxed));
+    bool done = row && PyList_Append(rows, row) == 0;
+
+    Py_XDECREF(row);
+    return done;
+}
+
+static PyObject *list_nodes(const struct lw_region *region)
+{
+    uint32_t used = atomic_load(&region->header->blocks_used);
+    uint32_t block_nodes = region->header->block_nodes;
+    PyObject *rows = PyList_New(0);
+
+    for (uint32_t number = 1; rows && number < used * block_nodes; number++)
+        if (atomic_load(&region->nodes[number].function) != 0 &&
+            !append_node(rows, region, number))
+            Py_CLEAR(rows);
+    return rows;
+}
+
+/* (functions, nodes, seconds a tick, subcalls): functions by number as (file, line,
+ * name), nodes as (node, parent, function, calls, self ticks), parents before children. */
+static PyObject *calls_tree(PyObject *self, PyObject *unused)
+{
+    const struct calls *calls = (struct calls *)self;
+    const struct py_collector *collector = &calls->collector;
+    double tick_s = py_tracer_tick_s();
+    PyObject *functions = list_functions();
+    PyObject *nodes = functions ? list_nodes(&collector->region) : NULL;
+
+    (void)unused;
+    if (collector->timer)
+        tick_s = collector->timer_unit_s > 0 ? collector->timer_unit_s : 1e-9;
+    if (!nodes) {
+        Py_XDECREF(functions);
+        return NULL;
+    }
+    return Py_BuildValue("(NNdN)", functions, nodes, tick_s,
+                         PyBool_FromLong(calls->subcalls));
+}
+
+PyObject *py_calls_type_new(void)
+{
+    static PyMethodDef methods[] = {
+        {"enable", (PyCFunction)(void (*)(void))calls_enable,
+         METH_VARARGS | METH_KEYWORDS,
+         "enable(subcalls=True, builtins=True): start counting."},
+        {"disable", calls_disable, METH_NOARGS, "Stop counting."},
+        {"clear", calls_clear, METH_NOARGS, "Forget what was counted."},
+        {"tree", calls_tree, METH_NOARGS, "The calling-context trees of all threads."},
+        {NULL, NULL, 0, NULL},
+    };
+    static PyType_Slot slots[] = {
+        {Py_tp_new, calls_new},
+        {Py_tp_dealloc, calls_dealloc},
+        {Py_tp_methods, methods},
+        {Py_tp_doc, "Exact calls of all threads of this process."},
+        {0, NULL},
+    };
+    static PyType_Spec spec = {
+        .name = "_lapwing.Calls",
+        .basicsize = sizeof(struct calls),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+        .slots = slots,
+    };
+
+    return PyType_FromSpec(&spec);
+}

@@ -1,0 +1,190 @@
+/* The session: one collector whose region the recorder has, and what fork does to it. */
+
+#include "session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/handover.h"
+
+static struct {
+    struct py_collector collector;
+    struct lw_agent_config config;
+    char *text; /* the hello's, kept for forked children; owned */
+    size_t text_len;
+    uint32_t argument_count;
+    bool on;
+} session = {.collector = {.lane = -1}};
+
+/* Hand the region over; its descriptor is not needed after. */
+static bool hand_over(void)
+{
+    struct lw_region *region = &session.collector.region;
+    bool sent = lw_handover_send(session.config.socket, LW_HELLO_REGION, region->fd,
+                                 session.text, session.text_len, session.argument_count);
+
+    close(region->fd);
+    region->fd = -1;
+    return sent;
+}
+
+static bool make_region(struct lw_region *region, uint32_t more_flags)
+{
+    const struct lw_agent_config *config = &session.config;
+    struct lw_region_options options = {
+        .flags = more_flags | (config->calls ? LW_AGENT_CALLS : 0) |
+                 (config->c_calls ? LW_AGENT_C_CALLS : 0) |
+                 (config->timeline ? LW_AGENT_TIMELINE : 0),
+        .shared = true,
+        .use_tsc = py_tracer.use_tsc,
+    };
+
+    return lw_region_create(region, &options);
+}
+
+/* ---- fork ------------------------------------------------------------------------ */
+
+static void before_fork(void)
+{
+    py_tracer_before_fork();
+}
+
+static void after_fork_in_parent(void)
+{
+    py_tracer_after_fork_parent();
+}
+
+/* The child still maps the parent's region: it must get one of its own before it
+ * records anything, or record nothing. Python's state is not to be touched here. */
+static void after_fork_in_child(void)
+{
+    struct py_collector *collector = &session.collector;
+    struct lw_region old = collector->region;
+    int lane = collector->lane;
+    struct lw_calls_thread *mine = lane < 0 ? NULL : py_thread.places[lane].calls;
+    bool works;
+
+    py_tracer_after_fork_child();
+    if (!session.on)
+        return;
+    for (struct py_place *place = collector->places; place; place = place->next)
+        if (place->calls != mine)
+            place->calls = NULL; /* its thread is the parent's; a few bytes are lost */
+    works = make_region(&collector->region, LW_AGENT_FORKED);
+    if (works) {
+        uint64_t names = atomic_load(&old.header->names_used);
+
+        memcpy(collector->region.names, old.names, names);
+        atomic_store(&collector->region.header->names_used, names);
+        works = (!mine || lw_calls_thread_move(mine, &collector->region)) && hand_over();
+    }
+    if (!works) {
+        session.on = false;
+        py_tracer.waiting_for_main = false;
+        if (lane >= 0) {
+            py_tracer.active &= ~(1u << lane);
+            py_tracer.active_c &= ~(1u << lane);
+            py_tracer.lanes[lane].collector = NULL;
+            py_tracer.lanes[lane].epoch++;
+        }
+        py_tracer.functions.log = NULL;
+        lw_region_release(&collector->region);
+    }
+    lw_region_release(&old);
+}
+
+/* ---- on and off ------------------------------------------------------------------ */
+
+bool py_session_is_on(void)
+{
+    return session.on;
+}
+
+bool py_session_start(const char *config, const char *text, size_t text_len,
+                      uint32_t argument_count, bool await_main)
+{
+    static bool fork_is_watched;
+    struct py_collector *collector = &session.collector;
+
+    if (session.on) {
+        PyErr_SetString(PyExc_RuntimeError, "this process is being recorded already");
+        return false;
+    }
+    if (!lw_agent_config_parse(&session.config, config)) {
+        PyErr_Format(PyExc_ValueError, "%s is broken: %s", LW_AGENT_VARIABLE, config);
+        return false;
+    }
+    if (!fork_is_watched) {
+        if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+            PyErr_NoMemory();
+            return false;
+        }
+        fork_is_watched = true;
+    }
+    free(session.text);
+    session.text = malloc(text_len + 1);
+    if (!session.text) {
+        PyErr_NoMemory();
+        return false;
+    }
+    memcpy(session.text, text, text_len);
+    session.text_len = text_len;
+    session.argument_count = argument_count;
+
+    if (!make_region(&collector->region, 0)) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return false;
+    }
+    if (!hand_over()) {
+        lw_region_release(&collector->region);
+        PyErr_Format(PyExc_ConnectionError, "no recorder answers at %s",
+                     session.config.socket);
+        return false;
+    }
+    collector->c_calls = session.config.c_calls;
+    if (session.config.min_span_ns)
+        collector->min_span_ticks = (uint64_t)((double)session.config.min_span_ns *
+                                               1e-9 / py_tracer_tick_s());
+    py_functions_log_to(&py_tracer.functions, &collector->region, false);
+    session.on = true;
+    if (!session.config.calls ||
+        (await_main ? py_tracer_await_main(collector) : py_collector_start(collector)))
+        return true;
+    py_session_stop();
+    return false;
+}
+
+void py_session_stop(void)
+{
+    if (!session.on)
+        return;
+    session.on = false;
+    py_tracer.functions.log = NULL;
+    py_collector_stop(&session.collector);
+    atomic_store_explicit(&session.collector.region.header->state, LW_AGENT_FINISHED,
+                          memory_order_release);
+    py_collector_release(&session.collector);
+}
+
+bool py_session_mark(PyObject *name, uint64_t start_ticks)
+{
+    struct lw_agent_record record = {
+        .kind = LW_RECORD_MARK,
+        .ticks = start_ticks,
+        .value = lw_ticks_now(py_tracer.use_tsc) - start_ticks,
+    };
+    struct lw_calls_thread *calls;
+
+    if (!session.on || session.collector.lane < 0)
+        return true;
+    record.id = py_functions_add_mark(&py_tracer.functions, name, LW_NAME_MARK);
+    if (record.id == 0)
+        return PyErr_Occurred() == NULL;
+    calls = py_tracer_place((unsigned)session.collector.lane);
+    if (calls) {
+        record.node = lw_calls_current(calls);
+        lw_region_add_record(calls->region, calls->slot, &record);
+    }
+    return true;
+}

@@ -1,0 +1,199 @@
+/* Who is recording calls right now, and the hot path that all hooks share.
+ *
+ * A collector owns one region: the session's is shared with the recorder, a
+ * lapwing.Profile's is private. While it records it sits in a lane; usually one lane is
+ * taken, and a call costs one step in one tree. A thread finds its place in a lane's
+ * region through thread-local storage; the lane's epoch says whether it is still that
+ * collector's.
+ *
+ * The tracer is the one writable global of the extension: an evaluation hook and the
+ * handlers of fork and thread exit get no argument by which to find their state.
+ * Everything runs under the GIL, except the end of a thread (`lock`). */
+#ifndef PY_LAPWING_TRACER_H
+#define PY_LAPWING_TRACER_H
+
+#include <pthread.h>
+
+#include "agent/calls.h"
+#include "agent/ticks.h"
+#include "functions.h"
+
+#define PY_LANES 8 /* collectors that may record at once */
+
+/* One thread's place in a collector, for as long as both live. */
+struct py_place {
+    struct lw_calls_thread *calls; /* NULL: the region had no slot for it */
+    uint64_t thread;               /* kernel id */
+    struct py_place *next;
+};
+
+struct py_collector {
+    struct lw_region region;
+    struct py_place *places; /* owned */
+    bool c_calls;
+    uint64_t min_span_ticks;
+    PyObject *timer;      /* the caller's own clock, borrowed from the owner; or NULL */
+    double timer_unit_s;  /* seconds a tick of it; 0: it gives seconds as float */
+    int lane;             /* -1: not recording */
+};
+
+struct py_lane {
+    struct py_collector *collector; /* NULL: free */
+    uint32_t epoch;                 /* grows each time the lane is taken or left */
+};
+
+struct py_tracer {
+    unsigned active;   /* lanes that record Python calls, a bit each */
+    unsigned active_c; /* and builtins */
+    unsigned timers;   /* lanes with a clock of their own */
+    bool use_tsc;
+    bool waiting_for_main; /* the session starts with the program's first module */
+    bool in_timer;         /* a caller's clock is running: not part of the profile */
+    bool hooked;           /* the hooks of this Python are in place */
+    struct py_lane lanes[PY_LANES];
+    struct py_functions functions;
+    struct py_compat compat;
+    uint64_t start_ticks; /* one moment on both clocks, to know a tick's length */
+    uint64_t start_ns;
+    pthread_mutex_t lock; /* guards places against a thread that ends */
+    pthread_key_t thread_end;
+};
+
+extern struct py_tracer py_tracer;
+
+struct py_lane_place {
+    struct lw_calls_thread *calls; /* NULL with a right epoch: not recorded here */
+    uint32_t epoch;
+};
+
+/* What a thread keeps: its places, and on 3.11 the state of the deep-stack handover. */
+struct py_thread {
+    struct py_lane_place places[PY_LANES];
+    uintptr_t slow_below; /* stack addresses under this take the slow path; see eval.c */
+    uint32_t hook_depth;  /* running calls that the profile hook entered */
+    bool profile_hook;    /* the profile hook counts for this thread, not the eval hook */
+    bool has_limits;      /* slow_below has been worked out */
+    uint8_t name_tries;   /* how often its name was looked for */
+};
+
+extern __thread struct py_thread py_thread
+    __attribute__((tls_model("initial-exec")));
+
+/* ---- starting and stopping ------------------------------------------------------- */
+
+bool py_tracer_init(void); /* once; false with an exception set */
+
+/* Begin and end recording into COLLECTOR; the hooks are put in place with the first
+ * and taken away with the last. False with an exception set. */
+bool py_collector_start(struct py_collector *collector);
+void py_collector_stop(struct py_collector *collector);
+void py_collector_release(struct py_collector *collector);
+
+/* Put the hooks in place, recording nothing until the first module of the program
+ * runs; then COLLECTOR starts by itself. */
+bool py_tracer_await_main(struct py_collector *collector);
+/* A frame of CODE with GLOBALS begins while we wait: the main module's own? Then start
+ * and return true. */
+bool py_tracer_see_main(PyObject *code, PyObject *globals);
+
+/* The calling thread's place in LANE, made when new. */
+struct lw_calls_thread *py_tracer_attach(unsigned lane);
+
+/* Fork: the parent's lock must be free in the child, whose only thread is this one. */
+void py_tracer_before_fork(void);
+void py_tracer_after_fork_parent(void);
+void py_tracer_after_fork_child(void);
+
+/* The hooks of each Python; one of these serves. */
+bool py_monitoring_start(bool c_calls);
+void py_monitoring_stop(void);
+bool py_eval_start(bool c_calls);
+void py_eval_stop(void);
+
+uint64_t py_tracer_timer_now(unsigned lane);
+double py_tracer_tick_s(void); /* seconds a tick of the common clock */
+
+/* ---- the hot path ---------------------------------------------------------------- */
+
+static inline struct lw_calls_thread *py_tracer_place(unsigned lane)
+{
+    struct py_lane_place *place = &py_thread.places[lane];
+
+    if (__builtin_expect(place->epoch == py_tracer.lanes[lane].epoch, 1))
+        return place->calls;
+    return py_tracer_attach(lane);
+}
+
+static inline uint64_t py_tracer_now(unsigned lane, uint64_t now)
+{
+    if (__builtin_expect(py_tracer.timers & (1u << lane), 0))
+        return py_tracer_timer_now(lane);
+    return now;
+}
+
+static inline const struct py_function_slot *py_tracer_function(PyObject *code)
+{
+    const struct py_function_slot *slot = py_functions_find(&py_tracer.functions, code);
+
+    return __builtin_expect(slot != NULL, 1)
+               ? slot
+               : py_functions_add_code(&py_tracer.functions, code);
+}
+
+/* Enter FUNCTION in each lane of LANES, which is not zero. */
+static inline void py_tracer_enter(unsigned lanes, uint32_t function)
+{
+    uint64_t now = lw_ticks_now(py_tracer.use_tsc);
+
+    do {
+        unsigned lane = (unsigned)__builtin_ctz(lanes);
+        struct lw_calls_thread *calls = py_tracer_place(lane);
+
+        if (calls)
+            lw_calls_enter(calls, function, py_tracer_now(lane, now));
+    } while (lanes &= lanes - 1);
+}
+
+/* Leave the running call, whichever it is. */
+static inline void py_tracer_leave(unsigned lanes)
+{
+    uint64_t now = lw_ticks_now(py_tracer.use_tsc);
+
+    do {
+        unsigned lane = (unsigned)__builtin_ctz(lanes);
+        struct lw_calls_thread *calls = py_tracer_place(lane);
+
+        if (calls)
+            lw_calls_leave(calls, py_tracer_now(lane, now));
+    } while (lanes &= lanes - 1);
+}
+
+/* Leave the call of KEY (see struct py_function); if that is not the running one, find
+ * it among its callers. */
+static inline void py_tracer_leave_function(unsigned lanes, void *key)
+{
+    uint64_t now = lw_ticks_now(py_tracer.use_tsc);
+
+    do {
+        unsigned lane = (unsigned)__builtin_ctz(lanes);
+        struct lw_calls_thread *calls = py_tracer_place(lane);
+        uint32_t function;
+
+        if (!calls)
+            continue;
+        function = lw_calls_function(calls);
+        if (__builtin_expect(function < py_tracer.functions.count &&
+                                 py_tracer.functions.list[function].key == key,
+                             1)) {
+            lw_calls_leave(calls, py_tracer_now(lane, now));
+        } else if (function != LW_FUNCTION_ROOT) {
+            const struct py_function_slot *slot =
+                py_functions_find(&py_tracer.functions, key);
+
+            lw_calls_leave_through(calls, slot ? slot->number : LW_FUNCTION_UNKNOWN,
+                                   py_tracer_now(lane, now));
+        }
+    } while (lanes &= lanes - 1);
+}
+
+#endif

@@ -1,0 +1,108 @@
+# Lapwing's way into a Python that never heard of it: `lapwing run` puts this folder
+# first on PYTHONPATH, and every Python imports `sitecustomize` at start-up.
+#
+# It starts the agent, takes itself out of sight (sys.path, os.environ), lets the
+# program's own sitecustomize run, and never raises or prints: whatever goes wrong, the
+# program runs as without us, and the recorder says what is missing.
+#
+# Any Python may land here, so this must parse on 2.7 as well.
+
+
+def _lapwing_hide(folder, variable):
+    """Take our folder and variable out of what the program can see."""
+    import os
+    import sys
+
+    sys.path[:] = [p for p in sys.path if p != folder]
+    sys.path_importer_cache.pop(folder, None)
+    environ = os.environ
+    data = getattr(environ, "_data", None)  # not unsetenv: children inherit ours
+    if data is None:
+        return
+    encode = getattr(environ, "encodekey", lambda key: key)
+    path_key = encode("PYTHONPATH")
+    own = encode(folder)
+    rest = data.get(path_key, own)[len(own) + 1 :]
+    import posix
+
+    for names in (data, posix.environ):
+        names.pop(encode(variable), None)
+        names.pop(path_key, None)
+        if rest:
+            names[path_key] = rest
+
+
+def _lapwing_refuse(socket_path, sentence):
+    """Say on the recorder's socket why this process is not recorded."""
+    import socket
+    import struct
+
+    text = sentence.encode("utf-8")
+    hello = struct.pack("=QIIII", 0x31474E4957504C4C, 1, 2, len(text), 0)
+    s = socket.socket(socket.AF_UNIX, 5)  # SOCK_SEQPACKET; 2.7 has no name for it
+    try:
+        s.settimeout(1)
+        s.connect(socket_path)
+        s.send(hello + text)
+    finally:
+        s.close()
+
+
+def _lapwing_start(folder, config):
+    import sys
+
+    socket_path = config.split(",")[0].partition("=")[2]
+    version = "%d.%d.%d" % sys.version_info[:3]
+    if sys.version_info < (3, 10):
+        _lapwing_refuse(
+            socket_path,
+            "Python %s is too old: calls can be recorded on 3.10 and later" % version,
+        )
+        return
+    path = folder + "/_lapwing.abi3.so"
+    try:
+        # By hand, so that importlib.util and what it imports stay out of sys.modules.
+        from _frozen_importlib import ModuleSpec
+        from _frozen_importlib_external import ExtensionFileLoader
+
+        loader = ExtensionFileLoader("_lapwing", path)
+        agent = loader.create_module(ModuleSpec("_lapwing", loader, origin=path))
+        loader.exec_module(agent)
+        sys.modules["_lapwing"] = agent
+    except ImportError as error:
+        _lapwing_refuse(socket_path, "Python %s: %s" % (version, error))
+        return
+    words = [sys.executable or "", version, *sys.orig_argv]
+    hello = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
+    agent.follow(folder, config)
+    agent.start(config, hello, len(sys.orig_argv), True)
+
+
+def _lapwing_main():
+    import os
+
+    folder = os.path.dirname(os.path.abspath(__file__))
+    config = os.environ.get("LAPWING_AGENT")
+    try:
+        _lapwing_hide(folder, "LAPWING_AGENT")
+        if config:
+            _lapwing_start(folder, config)
+    except Exception:  # the program comes first, always
+        pass
+
+
+_lapwing_main()
+del _lapwing_main, _lapwing_start, _lapwing_refuse, _lapwing_hide
+
+# Now the program's own, if it has one. Where it has none, the import system must not
+# keep this module either: `site` takes this very error as "there is no sitecustomize".
+import sys  # noqa: E402
+
+_lapwing_self = sys.modules.pop("sitecustomize", None)
+try:
+    import sitecustomize  # noqa: F401
+except ImportError as error:
+    if getattr(error, "name", "sitecustomize") == "sitecustomize":
+        if _lapwing_self is not None:
+            sys.modules["sitecustomize"] = _lapwing_self
+    raise

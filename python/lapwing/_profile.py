@@ -1,0 +1,147 @@
+"""lapwing.Profile: cProfile.Profile, faster, for all threads.
+
+Whatever takes a cProfile.Profile takes it: pstats.Stats, snakeviz, IPython's %prun.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from os import PathLike
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from lapwing._agent import agent
+from lapwing._stats import Stats, make_stats
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+CodeLabel = namedtuple("CodeLabel", "co_filename co_firstlineno co_name")
+Entry = namedtuple(
+    "Entry", "code callcount reccallcount totaltime inlinetime calls", defaults=(None,)
+)
+
+
+class Profile(agent.Calls):
+    """Profile(timer=None, timeunit=0.0, subcalls=True, builtins=True)
+
+    Counts and times every call of the process, in every thread, each thread's calls
+    apart. timer is a function that returns the time, as a number of timeunit seconds
+    or, with timeunit 0, in seconds.
+    """
+
+    stats: Stats
+
+    def create_stats(self) -> None:
+        """Stop counting and fill in .stats, as pstats.Stats wants it."""
+        self.disable()
+        self.snapshot_stats()
+
+    def snapshot_stats(self) -> None:
+        self.stats = make_stats(*self.tree())
+
+    def getstats(self) -> list[Entry]:
+        """Entries like those of _lsprof.Profiler. A code object that may be gone is
+        stood for by its file name, first line and name."""
+        self.snapshot_stats()
+
+        def code(name: tuple[str, int, str]) -> str | CodeLabel:
+            return name[2] if name[0] == "~" else CodeLabel(*name)
+
+        calls: dict[tuple[str, int, str], list[Entry]] = {}
+        for callee, (_, _, _, _, callers) in self.stats.items():
+            for caller, (total, primitive, self_s, total_s) in callers.items():
+                calls.setdefault(caller, []).append(
+                    Entry(code(callee), total, total - primitive, total_s, self_s)
+                )
+        return [
+            Entry(code(name), total, total - primitive, total_s, self_s, calls.get(name))
+            for name, (primitive, total, self_s, total_s, _) in self.stats.items()
+        ]
+
+    def print_stats(self, sort: str | int | tuple[str | int, ...] = -1) -> None:
+        """Print what pstats prints."""
+        import pstats
+
+        keys = sort if isinstance(sort, tuple) else (sort,)
+        pstats.Stats(self).strip_dirs().sort_stats(*keys).print_stats()
+
+    def dump_stats(self, file: str | PathLike[str]) -> None:
+        """Write the .prof file that pstats and snakeviz read."""
+        import marshal
+
+        self.create_stats()
+        with open(file, "wb") as out:
+            marshal.dump(self.stats, out)
+
+    def run(self, cmd: str) -> Profile:
+        import __main__
+
+        return self.runctx(cmd, __main__.__dict__, __main__.__dict__)
+
+    def runctx(
+        self, cmd: str, globals: dict[str, Any], locals: Mapping[str, Any]
+    ) -> Profile:
+        self.enable()
+        try:
+            exec(cmd, globals, locals)
+        finally:
+            self.disable()
+        return self
+
+    def runcall(self, func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self.enable()
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self.disable()
+
+    def __enter__(self) -> Profile:
+        self.enable()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.disable()
+
+
+def run(statement: str, filename: str | None = None, sort: str | int = -1) -> None:
+    """Profile a statement in __main__, print the result or save it; as cProfile.run."""
+    import __main__
+
+    runctx(statement, __main__.__dict__, __main__.__dict__, filename, sort)
+
+
+def runctx(
+    statement: str,
+    globals: dict[str, Any],
+    locals: Mapping[str, Any],
+    filename: str | None = None,
+    sort: str | int = -1,
+) -> None:
+    """As run, with the given name spaces; as cProfile.runctx."""
+    profile = Profile()
+    try:
+        profile.runctx(statement, globals, locals)
+    except SystemExit:
+        pass
+    finally:
+        report(profile, filename, sort)
+
+
+def report(profile: Profile, filename: str | None, sort: str | int) -> None:
+    """Save the profile, or print it where no file is named."""
+    if filename is None:
+        profile.print_stats(sort)
+        return
+    try:
+        profile.dump_stats(filename)
+    except OSError as error:
+        print(f"lapwing: {filename}: {error.strerror}", file=sys.stderr)
+        raise SystemExit(1) from None
