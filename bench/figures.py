@@ -1,0 +1,125 @@
+"""From timings to slowdowns, and from slowdowns to a ratio with its uncertainty.
+
+A slowdown is the median of a mode's times over the median of the bare ones; over
+programs it is their geometric mean. Overhead is slowdown - 1, and the ratio is a
+mode's overhead over cProfile's. How sure it is comes from a bootstrap over rounds:
+all that was run in one round stays together, since the machine's mood was shared.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from measure import Results, Timing
+
+Part = Literal["measured", "whole"]
+RESAMPLES = 2000
+FEWEST_ROUNDS = 3  # fewer say nothing about how they vary
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A share of another mode's overhead, with a 95 % interval if it can be told."""
+
+    value: float
+    interval: tuple[float, float] | None
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The mean of factors."""
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def pick(timing: Timing, part: Part) -> float:
+    """The one of the two times that is asked for."""
+    return timing.measured if part == "measured" else timing.whole
+
+
+class Figures:
+    """Questions about one Python's results."""
+
+    def __init__(self, results: Results, minor: str, part: Part) -> None:
+        self.part = part
+        self.times: dict[tuple[str, str], dict[int, float]] = {}
+        for cell, timings in results.timings.items():
+            if cell.minor == minor:
+                rounds = {timing.round: pick(timing, part) for timing in timings}
+                self.times[cell.program, cell.mode] = rounds
+        self.minor = minor
+
+    def programs(self, *modes: str) -> list[str]:
+        """Programs that were run under all of MODES."""
+        names = dict.fromkeys(program for program, _ in self.times)
+        return [
+            name for name in names if all((name, mode) in self.times for mode in modes)
+        ]
+
+    def typical(
+        self, program: str, mode: str, rounds: Counter[int] | None = None
+    ) -> float:
+        """The median time; of ROUNDS only, each as often as it is there, if given."""
+        times = self.times[program, mode]
+        if rounds is None:
+            return median(times.values())
+        return median([times[r] for r in rounds.elements() if r in times])
+
+    def slowdown(
+        self, program: str, mode: str, rounds: Counter[int] | None = None
+    ) -> float:
+        """How many times as long as bare."""
+        bare = self.typical(program, "bare", rounds)
+        return self.typical(program, mode, rounds) / bare
+
+    def mean_slowdown(
+        self,
+        mode: str,
+        programs: Sequence[str] | None = None,
+        rounds: Counter[int] | None = None,
+    ) -> float | None:
+        """Over PROGRAMS, or over all that were run under MODE."""
+        chosen = self.programs(mode, "bare") if programs is None else programs
+        if not chosen:
+            return None
+        return geometric_mean([self.slowdown(name, mode, rounds) for name in chosen])
+
+    def share(
+        self,
+        mode: str,
+        other: str,
+        programs: Sequence[str],
+        rounds: Counter[int] | None = None,
+    ) -> float:
+        """MODE's overhead over OTHER's."""
+        ours = self.mean_slowdown(mode, programs, rounds)
+        theirs = self.mean_slowdown(other, programs, rounds)
+        assert ours is not None and theirs is not None
+        return (ours - 1) / (theirs - 1)
+
+    def ratio(self, mode: str, other: str) -> Ratio | None:
+        """MODE's overhead over OTHER's, and how sure that is."""
+        programs = self.programs(mode, other, "bare")
+        if not programs:
+            return None
+        wanted = [self.times[p, m] for p in programs for m in (mode, other, "bare")]
+        common = sorted(set.intersection(*[set(times) for times in wanted]))
+        if not common:
+            return None
+        value = self.share(mode, other, programs, Counter(common))
+        if len(common) < FEWEST_ROUNDS:
+            return Ratio(value, None)
+        draw = random.Random(0)
+        shares = sorted(
+            self.share(
+                mode, other, programs, Counter(draw.choices(common, k=len(common)))
+            )
+            for _ in range(RESAMPLES)
+        )
+        return Ratio(
+            value, (shares[int(0.025 * RESAMPLES)], shares[int(0.975 * RESAMPLES)])
+        )

@@ -1,0 +1,168 @@
+"""Run programs under every mode, in turns, and keep what each run took.
+
+In turns, because a machine that others use changes its speed from minute to minute:
+what is compared has to be run within the same few seconds, again and again, in an
+order that is different each time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+import places
+from modes import BY_NAME, Mode, Where
+from peers import Environment
+
+TIMEOUT_SECONDS = 900  # the slowest peer takes about 30 s at the default size
+
+
+class RunFailed(Exception):
+    """A command did not do its work; the text says what it said."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One run of one command, in seconds."""
+
+    round: int
+    measured: float  # the program's own clock around its work
+    whole: float  # from the command's start to its end
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one number is about."""
+
+    minor: str
+    program: str
+    mode: str
+
+
+@dataclass
+class Plan:
+    """What to measure, and how often."""
+
+    environments: list[Environment]
+    programs: list[str]
+    modes: list[Mode]
+    lapwing: Path | None
+    rounds: int
+    peer_rounds: int
+    seconds: float  # about how long a bare run is to take
+    seed: int = 0
+
+
+@dataclass
+class Results:
+    """All timings, what could not be run, and how much work a run was."""
+
+    timings: dict[Cell, list[Timing]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    loops: dict[str, int] = field(default_factory=dict)  # by "minor program"
+
+
+def last_line(text: str) -> str:
+    """The last line that says something."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "nothing was said"
+
+
+def run_once(mode: Mode, where: Where, program: str, loops: int) -> tuple[float, float]:
+    """Seconds of the measured part and of the whole command."""
+    command = [*mode.command(where), str(places.PROGRAM), program, str(loops)]
+    env = {
+        **os.environ,
+        "PYTHONHASHSEED": "0",
+        "PYPERFORMANCE_DIR": str(places.benchmarks()),
+    }
+    start = perf_counter()
+    try:
+        done = subprocess.run(
+            command,
+            cwd=Path(where.output).parent,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"not done after {TIMEOUT_SECONDS} s") from None
+    whole = perf_counter() - start
+    if done.returncode != 0:
+        raise RunFailed(f"exit code {done.returncode}: {last_line(done.stderr)}")
+    for line in done.stdout.splitlines():
+        if line.startswith('{"program"'):
+            return float(json.loads(line)["measured_seconds"]), whole
+    raise RunFailed("the program did not say how long it took")
+
+
+def calibrate(plan: Plan, environment: Environment, program: str) -> int:
+    """How many loops take about plan.seconds; the same for every mode."""
+    loops = 1
+    while True:
+        with tempfile.TemporaryDirectory() as folder:
+            where = Where(str(environment.python), "", str(Path(folder, "out")))
+            measured, _ = run_once(BY_NAME["bare"], where, program, loops)
+        if measured >= plan.seconds / 4:
+            return max(1, round(loops * plan.seconds / measured))
+        loops *= 4
+
+
+def takes_part(mode: Mode, plan: Plan, number: int) -> bool:
+    """Core modes run in every round, peers in some that are spread over all."""
+    if mode.core or plan.peer_rounds >= plan.rounds:
+        return True
+    before = number * plan.peer_rounds // plan.rounds
+    return (number + 1) * plan.peer_rounds // plan.rounds > before
+
+
+def turns(plan: Plan) -> Iterator[tuple[int, Environment, str, Mode]]:
+    """Every run to be made, in order."""
+    order = random.Random(plan.seed)
+    for number in range(plan.rounds):
+        for environment in plan.environments:
+            for program in plan.programs:
+                modes = [m for m in plan.modes if takes_part(m, plan, number)]
+                order.shuffle(modes)
+                for mode in modes:
+                    yield number, environment, program, mode
+
+
+def measure(plan: Plan) -> Results:
+    """Carry out PLAN. A mode that fails on a Python is said once and left out there."""
+    results = Results()
+    for environment in plan.environments:
+        for program in plan.programs:
+            loops = calibrate(plan, environment, program)
+            results.loops[f"{environment.minor} {program}"] = loops
+    said = -1
+    for number, environment, program, mode in turns(plan):
+        key = f"{mode.name} on {environment.minor}"
+        if key in results.failures:
+            continue
+        if number != said:
+            print(f"bench: round {number + 1} of {plan.rounds}", file=sys.stderr)
+            said = number
+        with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
+            where = Where(
+                str(environment.python), str(plan.lapwing), str(Path(folder, "out"))
+            )
+            loops = results.loops[f"{environment.minor} {program}"]
+            try:
+                measured, whole = run_once(mode, where, program, loops)
+            except RunFailed as error:
+                results.failures[key] = f"{program}: {error}"
+                print(f"bench: {key}: {program}: {error}", file=sys.stderr)
+                continue
+        cell = Cell(environment.minor, program, mode.name)
+        results.timings.setdefault(cell, []).append(Timing(number, measured, whole))
+    return results

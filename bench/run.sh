@@ -1,0 +1,19 @@
+#!/bin/sh
+# Measure Lapwing beside its peers (make bench): bench/run.sh --help.
+#
+# Tables go to standard output in Markdown, progress to standard error, all numbers to
+# bench/results/.
+set -eu
+cd "$(dirname "$0")/.."
+
+python=$PWD/.venv/bin/python
+[ -x "$python" ] || {
+    echo "bench: there is no .venv yet; run: make bench" >&2
+    exit 1
+}
+programs=tests/programs/requirements.txt
+if ! cmp -s "$programs" .venv/programs.txt; then
+    "$python" -m pip install -q --no-deps --disable-pip-version-check -r "$programs"
+    cp "$programs" .venv/programs.txt
+fi
+exec "$python" bench/run.py "$@"
