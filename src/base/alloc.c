@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Half a terabyte: what asks for more has read a length from a bad file. The C library
+ * would say no as well, but the sanitizers end the program instead. */
+#define LARGEST ((size_t)1 << 39)
+
 /* Requests until the one that fails; 0: none does. The library's one variable. */
 static _Atomic uint64_t requests_left;
 
@@ -43,8 +47,10 @@ static bool fail_nomem(struct lw_error *err, size_t count, size_t size)
 
 void *lw_alloc(size_t size, struct lw_error *err)
 {
-    void *memory = shall_fail() ? NULL : malloc(size ? size : 1);
+    void *memory = NULL;
 
+    if (!shall_fail() && size <= LARGEST)
+        memory = malloc(size ? size : 1);
     if (!memory)
         fail_nomem(err, 1, size);
     return memory;
@@ -54,7 +60,7 @@ void *lw_zalloc(size_t count, size_t size, struct lw_error *err)
 {
     void *memory = NULL;
 
-    if (!shall_fail())
+    if (!shall_fail() && (size == 0 || count <= LARGEST / size))
         memory = calloc(count ? count : 1, size ? size : 1);
     if (!memory)
         fail_nomem(err, count, size);
@@ -68,13 +74,8 @@ void lw_free(void *memory)
 
 char *lw_copy_text(const char *text, size_t len, struct lw_error *err)
 {
-    char *copy;
+    char *copy = lw_alloc(len < SIZE_MAX ? len + 1 : len, err);
 
-    if (len == SIZE_MAX) {
-        fail_nomem(err, 1, len);
-        return NULL;
-    }
-    copy = lw_alloc(len + 1, err);
     if (!copy)
         return NULL;
     if (len)
@@ -86,7 +87,7 @@ char *lw_copy_text(const char *text, size_t len, struct lw_error *err)
 bool lw_grow_bytes(void *items, size_t *capacity, size_t need, size_t item_size,
                    struct lw_error *err)
 {
-    size_t most = SIZE_MAX / item_size / 2; /* so that pointers can be subtracted */
+    size_t most = LARGEST / item_size;
     size_t more = *capacity;
     void *memory;
 
@@ -94,7 +95,9 @@ bool lw_grow_bytes(void *items, size_t *capacity, size_t need, size_t item_size,
         return true;
     if (need > most)
         return fail_nomem(err, need, item_size);
-    more = more > most - more / 2 ? most : more + more / 2;
+    more += more / 2; /* no overflow: the capacity is at most `most` */
+    if (more > most)
+        more = most;
     if (more < need)
         more = need;
     if (more < 8 && item_size <= 1024)
