@@ -49,6 +49,17 @@ static uint64_t get_u64(const unsigned char *bytes)
     return get_u32(bytes) | (uint64_t)get_u32(bytes + 4) << 32;
 }
 
+bool lw_lap_check_version(uint64_t major, uint64_t minor, struct lw_error *err)
+{
+    if (major <= LW_LAP_MAJOR)
+        return true;
+    return lw_fail(
+        err, LW_ERR_UNSUPPORTED,
+        "recorded by a newer Lapwing (format %llu.%llu, this one reads up to "
+        "%d): please update lapwing",
+        (unsigned long long)major, (unsigned long long)minor, LW_LAP_MAJOR);
+}
+
 void lw_segment_head_put(const struct lw_segment_head *head, unsigned char *out)
 {
     memset(out, 0, LW_SEGMENT_HEAD_BYTES);
@@ -78,12 +89,8 @@ bool lw_segment_head_get(struct lw_segment_head *head, const void *bytes, size_t
         return lw_fail(err, LW_ERR_FORMAT, "the head of the segment is damaged");
     head->major = get_u16(in + 8);
     head->minor = get_u16(in + 10);
-    if (head->major > LW_LAP_MAJOR)
-        return lw_fail(
-            err, LW_ERR_UNSUPPORTED,
-            "recorded by a newer Lapwing (format %u.%u, this one reads up to "
-            "%d): please update lapwing",
-            head->major, head->minor, LW_LAP_MAJOR);
+    if (!lw_lap_check_version(head->major, head->minor, err))
+        return false;
     head->flags = get_u32(in + 12);
     head->process = get_u32(in + 16);
     head->segment = get_u32(in + 20);
@@ -201,8 +208,8 @@ bool lw_chunk_decode(struct lw_chunk_coder *coder, const struct lw_chunk *chunk,
     size_t len = chunk->raw_bytes;
     void *room;
 
-    if (len > LW_CHUNK_BYTES_MAX || chunk->rows > LW_CHUNK_ROWS_MAX ||
-        !lw_chunk_is_whole(chunk))
+    if (len > LW_CHUNK_BYTES_MAX || chunk->stored_bytes > LW_CHUNK_BYTES_MAX ||
+        chunk->rows > LW_CHUNK_ROWS_MAX || !lw_chunk_is_whole(chunk))
         return lw_fail(err, LW_ERR_FORMAT, "a chunk is damaged");
     if (chunk->codec == LW_CODEC_NONE) {
         *body = lw_cursor_make(chunk->body, chunk->stored_bytes);

@@ -10,6 +10,10 @@
 #include "base/varint.h"
 #include "lap/format.h"
 
+/* False, with LW_ERR_UNSUPPORTED, for a major version that is too new for us. */
+bool lw_lap_check_version(uint64_t major, uint64_t minor, struct lw_error *err)
+    LW_MUST_CHECK;
+
 struct lw_segment_head {
     uint16_t major, minor;
     uint32_t flags;

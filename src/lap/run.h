@@ -4,7 +4,8 @@
  *         run.json             what ran, where, when, how it ended
  *         p0001-000001.seg     segments (format.h)
  *         reserve              64 KB that keep room for the last words on a full disk;
- *                              there, and locked, only while the recorder lives
+ *                              there, and locked, only while the recorder lives, which
+ *                              is how a run whose recorder was killed is told
  *
  * Folders are 0700 and files 0600. A packed run is one file: a tar archive (ustar, not
  * compressed: the chunks are) of the folder, run.json first, so that any tar can unpack
@@ -96,7 +97,8 @@ struct lw_run {
     struct lw_run_info info;
     struct lw_run_file *files; /* sorted by name; filled by lw_run_open */
     size_t file_count, file_capacity;
-    uint64_t bytes; /* of all files */
+    struct lw_arena names; /* of the files */
+    uint64_t bytes;        /* of all files */
     bool is_packed;
     bool has_info;            /* run.json was there and whole */
     struct lw_file_view pack; /* the packed file, mapped */
@@ -122,6 +124,10 @@ void lw_run_close(struct lw_run *run);
  * without (or with a broken) run.json opens if it has segments. */
 bool lw_run_open(struct lw_run *run, const char *name, const char *runs,
                  struct lw_error *err) LW_MUST_CHECK;
+/* Open a packed run that lies in memory, which is borrowed until close; NAME is what
+ * errors call it. */
+bool lw_run_open_bytes(struct lw_run *run, const void *bytes, size_t len,
+                       const char *name, struct lw_error *err) LW_MUST_CHECK;
 /* Is PATH a run, by what is there? For commands that take any file. */
 bool lw_run_is_run(const char *path);
 

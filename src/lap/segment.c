@@ -66,18 +66,17 @@ struct rewrite {
 };
 
 static bool decode_rows(struct rewrite *r, const struct lw_chunk *chunk,
-                        uint64_t lead[2], void **rows, struct lw_error *err)
+                        uint64_t lead[2], void *rows, struct lw_error *err)
 {
+    size_t size = chunk->rows * lw_rows_size(chunk->kind);
     struct lw_cursor body;
 
     if (!lw_chunk_decode(&r->emit.coder, chunk, &body, err) ||
-        !lw_grow(&r->rows, &r->rows_capacity, chunk->rows * lw_rows_size(chunk->kind),
-                 1, err))
+        !lw_grow(&r->rows, &r->rows_capacity, size + 1, 1, err)) /* never NULL */
         return false;
-    *rows = r->rows;
-    if (!lw_rows_decode(chunk->kind, &body, chunk->rows, lead, r->rows))
-        return lw_fail(err, LW_ERR_FORMAT, "a chunk is damaged");
-    return true;
+    memcpy(rows, &r->rows, sizeof(r->rows)); /* rows is some struct's ** */
+    return lw_rows_decode(chunk->kind, &body, chunk->rows, lead, r->rows) ||
+           lw_fail(err, LW_ERR_FORMAT, "a chunk is damaged");
 }
 
 static bool take_meta(struct rewrite *r, const struct lw_chunk *chunk,
@@ -134,7 +133,7 @@ static bool take_threads(struct rewrite *r, const struct lw_chunk *chunk,
     struct lw_thread_row *rows;
     uint64_t lead[2];
 
-    if (!decode_rows(r, chunk, lead, (void **)&rows, err))
+    if (!decode_rows(r, chunk, lead, &rows, err))
         return false;
     for (uint32_t i = 0; i < chunk->rows; i++) {
         size_t at = 0;
@@ -162,7 +161,7 @@ static bool take_calls(struct rewrite *r, const struct lw_chunk *chunk,
     struct lw_call_row *rows;
     uint64_t lead[2];
 
-    if (!decode_rows(r, chunk, lead, (void **)&rows, err))
+    if (!decode_rows(r, chunk, lead, &rows, err))
         return false;
     if (!r->calls_end_ns || lead[0] < r->calls_start_ns)
         r->calls_start_ns = lead[0];
@@ -186,7 +185,7 @@ static bool take_sample_sums(struct rewrite *r, const struct lw_chunk *chunk,
     struct lw_sample *rows;
     uint64_t lead[2];
 
-    if (!decode_rows(r, chunk, lead, (void **)&rows, err))
+    if (!decode_rows(r, chunk, lead, &rows, err))
         return false;
     for (uint32_t i = 0; i < chunk->rows; i++) {
         struct lw_sum sum = { .thread = rows[i].thread,
@@ -208,7 +207,7 @@ static bool take_losses(struct rewrite *r, const struct lw_chunk *chunk,
     struct lw_loss_row *rows;
     uint64_t lead[2];
 
-    if (!decode_rows(r, chunk, lead, (void **)&rows, err))
+    if (!decode_rows(r, chunk, lead, &rows, err))
         return false;
     for (uint32_t n = 0; n < chunk->rows; n++) {
         size_t i = 0;
@@ -233,7 +232,7 @@ static bool take_thinned(struct rewrite *r, const struct lw_chunk *chunk,
     struct lw_thinned_row *rows;
     uint64_t lead[2];
 
-    if (!decode_rows(r, chunk, lead, (void **)&rows, err))
+    if (!decode_rows(r, chunk, lead, &rows, err))
         return false;
     if (!r->thinned_end_ns || lead[0] < r->thinned_start_ns)
         r->thinned_start_ns = lead[0];
@@ -276,7 +275,7 @@ static bool join(struct rewrite *r, const struct lw_chunk *chunk, struct lw_erro
     }
     if (!decode_rows(r, chunk, lead, &rows, err) ||
         !lw_grow(&r->joined.rows, &r->joined.capacity,
-                 (r->joined.count + chunk->rows) * size, 1, err))
+                 (r->joined.count + chunk->rows) * size + 1, 1, err))
         return false;
     if (r->joined.count >= SMALL_ROWS ||
         (numbered && lead[0] != r->joined.first + r->joined.count))
