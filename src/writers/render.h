@@ -2,9 +2,9 @@
  *
  * Text and Markdown show values as people read them (1.23 s, 12.3 %); JSON and CSV hold
  * them raw, under the columns' machine names: whole nanoseconds, shares from 0 to 1.
- * Names may hold any bytes. Text shows what is not printable as \xNN, so that no name can
- * steer a terminal; the others put U+FFFD for what is not UTF-8. Failure is the
- * buffer's: lw_buf_check() once at the end. */
+ * Names may hold any bytes. The former show what is not printable as \xNN, so that no
+ * name can steer a terminal; the latter put U+FFFD for what is not UTF-8. Failure is
+ * the buffer's: lw_buf_check() once at the end. */
 #ifndef LW_WRITERS_RENDER_H
 #define LW_WRITERS_RENDER_H
 

@@ -9,21 +9,24 @@
 
 #define DEEPEST_INDENT 20 /* levels; a browser's column is not wider */
 
-static void add_escaped(struct lw_buf *out, const char *text, size_t len)
+/* What SCRATCH holds, which is then empty again. */
+static void add_escaped(struct lw_buf *out, struct lw_buf *scratch)
 {
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] && strchr("\\`*_{}[]<>()#+!|~&", text[i]))
+    for (size_t i = 0; i < scratch->len; i++) {
+        if (strchr("\\`*_[]<>|~&", scratch->bytes[i]))
             lw_buf_add_char(out, '\\');
-        lw_buf_add_char(out, text[i]);
+        lw_buf_add_char(out, scratch->bytes[i]);
     }
+    if (scratch->failure && !out->failure)
+        out->failure = scratch->failure;
+    lw_buf_reset(scratch);
 }
 
-/* What a person may read, with control characters shown, then with marks escaped. */
+/* A sentence: first what is not printable made so, then marks escaped. */
 static void add_line(struct lw_buf *out, struct lw_buf *scratch, const char *text)
 {
-    lw_buf_reset(scratch);
     lw_text_add_printable(scratch, text, strlen(text));
-    add_escaped(out, scratch->bytes, scratch->len);
+    add_escaped(out, scratch);
 }
 
 static void add_row(const struct lw_table *table, size_t row, struct lw_buf *scratch,
@@ -42,9 +45,8 @@ static void add_row(const struct lw_table *table, size_t row, struct lw_buf *scr
                 lw_buf_add_text(out, "&nbsp;&nbsp;");
             indented = true;
         }
-        lw_buf_reset(scratch);
         lw_units_add_value(scratch, unit, lw_table_value(table, row, i));
-        add_escaped(out, scratch->bytes, scratch->len);
+        add_escaped(out, scratch);
     }
     lw_buf_add_text(out, " |\n");
 }
@@ -75,7 +77,5 @@ void lw_render_markdown(const struct lw_table *table, struct lw_buf *out)
         add_line(out, &scratch, table->notes[i]);
         lw_buf_add_char(out, '\n');
     }
-    if (scratch.failure && !out->failure)
-        out->failure = scratch.failure;
     lw_buf_release(&scratch);
 }

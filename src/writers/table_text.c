@@ -110,6 +110,7 @@ static bool layout_init(struct layout *layout, const struct lw_table *table,
     memset(layout, 0, sizeof(*layout));
     layout->table = table;
     lw_buf_init(&layout->text, 0);
+    lw_buf_add_text(&layout->text, ""); /* so that there are bytes to point at */
     layout->widths = lw_zalloc(columns, sizeof(*layout->widths), err);
     if (!layout->widths)
         return false;
@@ -188,7 +189,9 @@ static size_t end_that_fits(const char *text, size_t len, size_t total, size_t w
 static size_t add_cut(struct lw_buf *out, const char *text, size_t len, size_t total,
                       size_t width)
 {
-    size_t head = 0, tail;
+    bool path = is_path(text, len);
+    size_t head, head_width, tail;
+    const char *end;
 
     if (total <= width) {
         lw_buf_add(out, text, len);
@@ -196,13 +199,21 @@ static size_t add_cut(struct lw_buf *out, const char *text, size_t len, size_t t
     }
     if (width == 0)
         return 0;
-    if (!is_path(text, len))
-        head = lw_text_fit(text, len, (width - 1) / 2);
-    tail = end_that_fits(text, len, total, width - 1 - lw_text_width(text, head));
+    head = path ? 0 : lw_text_fit(text, len, (width - 1) / 2);
+    head_width = lw_text_width(text, head);
+    tail = end_that_fits(text, len, total, width - 1 - head_width);
+    end = text + len - tail;
+    if (path) { /* rather whole names of folders, if that costs little */
+        const char *slash = memchr(end, '/', tail / 2);
+
+        if (slash)
+            end = slash;
+    }
+    tail = (size_t)(text + len - end);
     lw_buf_add(out, text, head);
     lw_buf_add_text(out, CUT);
-    lw_buf_add(out, text + len - tail, tail);
-    return lw_text_width(text, head) + 1 + lw_text_width(text + len - tail, tail);
+    lw_buf_add(out, end, tail);
+    return head_width + 1 + lw_text_width(end, tail);
 }
 
 /* Lines */
@@ -302,7 +313,7 @@ static void add_sentence(const struct layout *layout, const char *style,
 
     lw_buf_init(&line, 0);
     lw_text_add_printable(&line, text, strlen(text));
-    do {
+    while (!line.failure) {
         const char *rest = line.bytes + at;
         size_t left = line.len - at;
         size_t len = width ? lw_text_fit(rest, left, width) : left;
@@ -318,7 +329,9 @@ static void add_sentence(const struct layout *layout, const char *style,
         at += len;
         while (at < line.len && line.bytes[at] == ' ')
             at++;
-    } while (at < line.len);
+        if (at == line.len)
+            break;
+    }
     if (line.failure && !out->failure)
         out->failure = line.failure;
     lw_buf_release(&line);
