@@ -1,0 +1,376 @@
+/* lapwing run: start a program with the agent in it, record it, and give back its exit
+ * code as if we had not been there. */
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "cmd/command.h"
+#include "recorder/commit.h"
+#include "recorder/facts.h"
+#include "recorder/inject.h"
+#include "recorder/program.h"
+#include "recorder/recorder.h"
+
+extern char **environ;
+
+#define MS 1000000ull
+/* Children that end because the program did (resource trackers, worker pools) get this
+ * long before they count as still running. */
+#define GRACE_NS (250 * MS)
+/* git has had the whole run to answer; after a short one it gets this long more. */
+#define COMMIT_NS (300 * MS)
+
+enum { CALLS_OFF, CALLS_PYTHON, CALLS_TIMELINE };
+
+struct args {
+    unsigned calls; /* CALLS_* */
+    bool c_calls;
+    uint64_t min_span_ns;
+    const char *output;
+    const char *name;
+    uint64_t max_bytes;
+    bool quiet;
+    bool no_summary;
+    bool is_module;
+};
+
+static const struct args defaults = { .max_bytes = 2ull << 30 };
+
+/* clang-format off */
+#define OPT(letter, name, kind, field, arg, help) \
+    { letter, name, kind, offsetof(struct args, field), arg, help }
+
+static const struct lw_option options[] = {
+    LW_OPT_HEADING("What to record"),
+    OPT(0, "calls", LW_ARG_MODE, calls, "timeline",
+        "every Python call, exactly (the default); with =timeline each call also keeps "
+        "its own start and end"),
+    OPT(0, "c-calls", LW_ARG_FLAG, c_calls, NULL, "calls of builtins as well"),
+    OPT(0, "min-span", LW_ARG_DURATION, min_span_ns, "DURATION",
+        "leave shorter calls out of the timeline (10us, 1ms)"),
+    OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
+    LW_OPT_HEADING("Where to"),
+    OPT('o', "output", LW_ARG_TEXT, output, "RUN",
+        "the folder to make for the run, instead of a new one in .lapwing/runs"),
+    OPT(0, "name", LW_ARG_TEXT, name, "NAME", "name the run after NAME, not the program"),
+    OPT(0, "max-size", LW_ARG_SIZE, max_bytes, "SIZE",
+        "keep the run below SIZE by thinning out its middle (2G)"),
+    LW_OPT_HEADING("Afterwards"),
+    OPT('q', "quiet", LW_ARG_FLAG, quiet, NULL, "say nothing"),
+    OPT(0, "no-summary", LW_ARG_FLAG, no_summary, NULL, "only say where the run is"),
+    LW_OPT_END
+};
+/* clang-format on */
+
+/* What to record when nothing was asked for, decided here and nowhere else. */
+static void choose_collectors(struct args *args)
+{
+    if (args->calls == CALLS_OFF)
+        args->calls = CALLS_PYTHON;
+}
+
+/* One run, from the words of the command line to the exit code. */
+struct session {
+    struct args args;
+    char **argv; /* what is started; owned, the words are not */
+    struct lw_program program;
+    struct lw_recorder recorder;
+    struct lw_commit commit;
+};
+
+/* ---- saying things ------------------------------------------------------------------ */
+
+/* One line on stderr, which belongs to the program: so only when it has ended. */
+static void say(const struct session *session, const char *text)
+{
+    struct lw_buf line;
+
+    if (session->args.quiet)
+        return;
+    lw_buf_init(&line, 0);
+    lw_buf_add_text(&line, "lapwing: ");
+    lw_text_add_printable(&line, text, strlen(text));
+    lw_buf_add_char(&line, '\n');
+    if (lw_buf_check(&line, NULL) && !lw_file_write_fd(2, line.bytes, line.len)) {
+        /* Nobody listens. */
+    }
+    lw_buf_release(&line);
+}
+
+static void sayf(const struct session *session, const char *format, ...)
+    LW_PRINTF(2, 3);
+static void sayf(const struct session *session, const char *format, ...)
+{
+    char text[2000];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    say(session, text);
+}
+
+/* Nobody said hello: say why, as far as the command line tells. */
+static void explain_silence(const struct session *session)
+{
+    char option = lw_inject_shut_out(session->argv);
+    const char *command = lw_text_basename(session->argv[0]);
+
+    if (option)
+        sayf(session,
+             "Python was started with -%c, which keeps Lapwing's agent out: no calls "
+             "were recorded",
+             option);
+    else
+        sayf(session,
+             "%s started no Python that Lapwing could enter: no calls were recorded",
+             command);
+}
+
+static void say_where(const struct session *session)
+{
+    const struct lw_run *run = &session->recorder.run;
+
+    if (session->args.output)
+        sayf(session, "the run is %s; next: lapwing report %s", run->path, run->path);
+    else
+        sayf(session, "the run is %s; next: lapwing report", run->path);
+}
+
+static void say_what_is_missing(const struct session *session)
+{
+    const struct lw_run_info *info = &session->recorder.run.info;
+    const char *note = lw_run_info_fact(info, "note");
+
+    for (size_t i = 0; i < info->loss_count; i++)
+        sayf(session, "%s: %llu %s", info->losses[i].cause,
+             (unsigned long long)info->losses[i].count, info->losses[i].unit);
+    if (note)
+        say(session, note);
+    if (session->recorder.is_over_size)
+        sayf(session, "the run is larger than --max-size, and nothing in it is left to "
+                      "thin out");
+    if (session->recorder.last_number == 0 && session->recorder.refused_count == 0)
+        explain_silence(session);
+}
+
+/* ---- what to start ------------------------------------------------------------------ */
+
+/* Does python3 have to run it? A script, an archive, or a folder that is a program. */
+static bool is_for_python(const char *word)
+{
+    bool is_program = false;
+
+    if (lw_text_ends(word, ".py") || lw_text_ends(word, ".pyw") ||
+        lw_text_ends(word, ".pyz"))
+        return true;
+    if (lw_file_is_folder(word)) {
+        char *main_file = lw_path_join(word, "__main__.py", NULL);
+
+        is_program = main_file && lw_file_exists(main_file);
+        lw_free(main_file);
+    }
+    return is_program;
+}
+
+/* train.py x -> python3 train.py x; -m train x -> python3 -m train x; anything else as
+ * it is. */
+static bool choose_words(struct session *session, int argc, char **words,
+                         struct lw_error *err)
+{
+    bool by_python = session->args.is_module || is_for_python(words[0]);
+    size_t count = 0;
+
+    if (by_python && !session->args.is_module && !lw_file_exists(words[0])) {
+        session->program.failure_code = LW_EXIT_NOT_FOUND;
+        return lw_fail(err, LW_ERR_IO, "%s: no such file", words[0]);
+    }
+    session->argv = lw_zalloc((size_t)argc + 3, sizeof(*session->argv), err);
+    if (!session->argv)
+        return false;
+    if (by_python)
+        session->argv[count++] = "python3";
+    if (session->args.is_module)
+        session->argv[count++] = "-m";
+    for (int i = 0; i < argc; i++)
+        session->argv[count++] = words[i];
+    return true;
+}
+
+/* ---- the run ------------------------------------------------------------------------ */
+
+static bool open_recorder(struct session *session, const char *program,
+                          struct lw_error *err)
+{
+    struct lw_recorder_options recorder = {
+        .path = session->args.output,
+        .program = session->args.name ? session->args.name : program,
+        .max_bytes = session->args.max_bytes,
+    };
+
+    if (!lw_recorder_open(&session->recorder, &recorder, err))
+        return false;
+    if (lw_facts_describe(&session->recorder.run.info, session->argv, err) &&
+        lw_run_save(&session->recorder.run, err))
+        return true;
+    lw_recorder_discard(&session->recorder);
+    return false;
+}
+
+static bool start(struct session *session, struct lw_error *err)
+{
+    struct lw_inject_options inject = {
+        .socket = session->recorder.listener.path,
+        .c_calls = session->args.c_calls,
+        .timeline = session->args.calls == CALLS_TIMELINE,
+        .min_span_ns = session->args.min_span_ns,
+    };
+    char *folder = lw_inject_find(err);
+    char **environment =
+        folder ? lw_inject_environment(environ, folder, &inject, err) : NULL;
+    bool started = environment &&
+                   lw_program_start(&session->program, session->argv, environment, err);
+
+    session->recorder.child_pid = session->program.pid;
+    lw_free(environment);
+    lw_free(folder);
+    return started;
+}
+
+static void save_commit(struct session *session)
+{
+    struct lw_run *run = &session->recorder.run;
+    const struct lw_commit *commit = &session->commit;
+
+    if (!commit->is_known || lw_run_info_fact(&run->info, "commit"))
+        return;
+    if (!lw_run_info_set_fact(&run->info, "commit", commit->id, NULL) ||
+        !lw_run_info_set_fact(&run->info, "dirty", commit->is_dirty ? "yes" : "no",
+                              NULL) ||
+        !lw_run_save(run, NULL)) {
+        /* Saved again at the end. */
+    }
+}
+
+/* Wait for something to do, at most until DEADLINE_NS (0: for ever), and do it. */
+static void work(struct session *session, uint64_t deadline_ns)
+{
+    struct pollfd polls[] = {
+        { session->recorder.fd, POLLIN, 0 },
+        { session->program.signal_fd, POLLIN, 0 },
+        { session->commit.fd, POLLIN, 0 }, /* -1: poll() passes over it */
+    };
+    uint64_t now_ns = lw_clock_ns();
+    int timeout_ms = -1;
+
+    if (deadline_ns > 0)
+        timeout_ms = deadline_ns > now_ns ? (int)((deadline_ns - now_ns) / MS) + 1 : 0;
+    if (poll(polls, sizeof(polls) / sizeof(polls[0]), timeout_ms) < 0)
+        return;
+    if (polls[0].revents)
+        lw_recorder_work(&session->recorder);
+    if (polls[1].revents)
+        lw_program_signals(&session->program);
+    if (polls[2].revents && lw_commit_read(&session->commit))
+        save_commit(session);
+}
+
+/* From the start of the program to a run that is complete on disk. */
+static void record(struct session *session)
+{
+    struct lw_recorder *recorder = &session->recorder;
+    struct lw_error err = { LW_OK, "" };
+    pid_t pid = session->program.pid;
+    uint64_t deadline_ns;
+
+    while (!session->program.has_ended)
+        work(session, 0);
+    recorder->run.info.exit_code = lw_program_exit_code(&session->program);
+    lw_recorder_ended(recorder, pid, recorder->run.info.exit_code);
+
+    deadline_ns = lw_clock_ns() + GRACE_NS;
+    while (recorder->process_count > 0 && lw_clock_ns() < deadline_ns)
+        work(session, deadline_ns);
+    lw_commit_wait(&session->commit, lw_clock_ns() + COMMIT_NS);
+    save_commit(session);
+    if (!lw_recorder_finish(recorder, &err))
+        say(session, err.text);
+}
+
+static int run_session(struct session *session, int argc, char **words,
+                       struct lw_error *err)
+{
+    int code = LW_EXIT_RUN_FAILED;
+
+    if (!choose_words(session, argc, words, err))
+        return session->program.failure_code ? session->program.failure_code : code;
+    if (!open_recorder(session, words[0], err))
+        return code;
+    if (!start(session, err)) {
+        lw_recorder_discard(&session->recorder);
+        return session->program.failure_code ? session->program.failure_code : code;
+    }
+    lw_commit_ask(&session->commit);
+    record(session);
+    say_what_is_missing(session);
+    say_where(session);
+    return lw_program_exit_code(&session->program);
+}
+
+static int run(const void *args, int argc, char **argv, struct lw_error *err)
+{
+    struct session *session;
+    int code = LW_EXIT_RUN_FAILED;
+
+    if (((const struct args *)args)->min_span_ns &&
+        ((const struct args *)args)->calls != CALLS_TIMELINE)
+        return lw_usage(err, "--min-span is for --calls=timeline");
+    session = lw_zalloc(1, sizeof(*session), err);
+    if (!session)
+        return code;
+    session->args = *(const struct args *)args;
+    session->commit.fd = -1;
+    lw_recorder_init(&session->recorder);
+    choose_collectors(&session->args);
+    if (lw_program_init(&session->program, err)) {
+        code = run_session(session, argc, argv, err);
+        lw_commit_release(&session->commit);
+        lw_recorder_release(&session->recorder);
+        lw_free(session->argv);
+        lw_program_die_alike(&session->program);
+        lw_program_release(&session->program);
+    }
+    lw_free(session);
+    return code;
+}
+
+const struct lw_command lw_cmd_run = {
+    .name = "run",
+    .summary = "record a program from start to end",
+    .usage = "lapwing run [OPTIONS] SCRIPT.py [ARGUMENTS...]\n"
+             "lapwing run [OPTIONS] -m MODULE [ARGUMENTS...]\n"
+             "lapwing run [OPTIONS] [--] COMMAND [ARGUMENTS...]",
+    .description =
+        "Starts the program, records every Python process in it (children too), and "
+        "gives back its exit code. A script or module runs with the python3 on PATH; any "
+        "other command line runs as it is.\n\n"
+        "  lapwing run train.py --epochs 3\n"
+        "  lapwing run -m package.train\n"
+        "  lapwing run -- torchrun --nproc-per-node 2 train.py\n\n"
+        "Exit codes of its own: 125 Lapwing failed, 126 the command cannot be run, "
+        "127 there is no such command.",
+    .args_size = sizeof(struct args),
+    .defaults = &defaults,
+    .options = options,
+    .operands_min = 1,
+    .operands_max = LW_ANY_NUMBER,
+    .operand_ends_options = true,
+    .run = run,
+};

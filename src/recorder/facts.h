@@ -1,0 +1,38 @@
+/* What is known of a run and its processes besides what they did: command lines,
+ * parameters, places, ranks. */
+#ifndef LW_RECORDER_FACTS_H
+#define LW_RECORDER_FACTS_H
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "lap/run.h"
+
+/* The command line ARGV (up to NULL) for a person: "train.py --epochs 3", without the
+ * interpreter and its folder, words with spaces in quotes. */
+void lw_facts_add_command(struct lw_buf *out, char *const *argv);
+
+/* Fill INFO with what can be said before the program starts: command, arguments,
+ * parameters (--lr 3, --lr=3, lr=3), folder, host, rank, and the time. */
+bool lw_facts_describe(struct lw_run_info *info, char *const *argv,
+                       struct lw_error *err) LW_MUST_CHECK;
+
+/* The command line of process PID, up to NULL, in one piece of memory; caller frees.
+ * Empty if it is gone or not to be seen. NULL only for lack of memory. */
+char **lw_facts_command_line(pid_t pid, struct lw_error *err);
+
+/* The rank of process PID in a distributed job, from the environment it was started
+ * with (RANK, as torchrun sets it, or its cousins); -1: none, or not to be seen. */
+int64_t lw_facts_rank(pid_t pid);
+
+/* What a hello's text says (agent/layout.h): strings one behind the other. */
+struct lw_hello_text {
+    const char *executable; /* "" if it was cut off */
+    const char *python;     /* version */
+    struct lw_buf command;  /* as lw_facts_add_command() makes it */
+};
+/* TEXT stays borrowed. Release `command` in every case. */
+bool lw_facts_read_hello(struct lw_hello_text *hello, const char *text, size_t len,
+                         struct lw_error *err) LW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,227 @@
+/* Takes hellos without ever waiting for one. */
+
+#include "recorder/listener.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5; glibc has no name for it before 2.39 */
+#endif
+
+#define SOCKET_NAME "agent"
+#define FOLDER_PATTERN "lapwing-XXXXXX"
+#define BACKLOG 1024           /* a large job's processes all come at once */
+#define GUEST_NS 5000000000ull /* a peer that says nothing for so long is dropped */
+
+/* The environment variable that carries the path parts its fields by commas. */
+static bool path_is_usable(const char *folder)
+{
+    struct sockaddr_un address;
+
+    return folder && folder[0] == '/' && !strchr(folder, ',') &&
+           strlen(folder) + strlen("/" FOLDER_PATTERN "/" SOCKET_NAME) <
+               sizeof(address.sun_path);
+}
+
+static bool make_folder(struct lw_listener *listener, struct lw_error *err)
+{
+    const char *places[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (!path_is_usable(places[i]))
+            continue;
+        lw_free(listener->folder);
+        listener->folder = lw_path_join(places[i], FOLDER_PATTERN, err);
+        if (!listener->folder)
+            return false;
+        if (mkdtemp(listener->folder)) /* with mode 0700 */
+            return true;
+    }
+    lw_fail_errno(err, "cannot make a folder for the socket in $XDG_RUNTIME_DIR, "
+                       "$TMPDIR or /tmp");
+    lw_free(listener->folder);
+    listener->folder = NULL;
+    return false;
+}
+
+bool lw_listener_open(struct lw_listener *listener, struct lw_error *err)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+    memset(listener, 0, sizeof(*listener));
+    listener->fd = -1;
+    if (!make_folder(listener, err) ||
+        !(listener->path = lw_path_join(listener->folder, SOCKET_NAME, err))) {
+        lw_listener_close(listener);
+        return false;
+    }
+    memcpy(address.sun_path, listener->path, strlen(listener->path));
+    listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener->fd < 0 ||
+        bind(listener->fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(listener->fd, BACKLOG) != 0) {
+        lw_fail_errno(err, "%s: cannot listen", listener->path);
+        lw_listener_close(listener);
+        return false;
+    }
+    return true;
+}
+
+void lw_listener_close(struct lw_listener *listener)
+{
+    for (size_t i = 0; i < listener->guest_count; i++)
+        close(listener->guests[i].fd);
+    if (listener->fd >= 0)
+        close(listener->fd);
+    if (listener->path)
+        unlink(listener->path);
+    if (listener->folder)
+        rmdir(listener->folder);
+    lw_free(listener->path);
+    lw_free(listener->folder);
+    memset(listener, 0, sizeof(*listener));
+    listener->fd = -1;
+}
+
+bool lw_listener_accept(struct lw_listener *listener)
+{
+    bool came = false;
+
+    while (listener->guest_count < LW_LISTENER_GUESTS) {
+        struct lw_guest *guest = &listener->guests[listener->guest_count];
+
+        guest->fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (guest->fd < 0)
+            break;
+        guest->since_ns = lw_clock_ns();
+        listener->guest_count++;
+        came = true;
+    }
+    return came;
+}
+
+/* The descriptor that came along, or -1; more than one, or anything else, is closed. */
+static int take_descriptor(struct msghdr *message)
+{
+    int taken = -1;
+
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part;
+         part = CMSG_NXTHDR(message, part)) {
+        size_t count;
+
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
+            if (taken < 0)
+                taken = fd;
+            else
+                close(fd);
+        }
+    }
+    return taken;
+}
+
+/* The kernel's word on who the peer is; false: not somebody we listen to. */
+static bool identify(int fd, struct lw_hello *hello)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0 ||
+        (peer.uid != geteuid() && peer.uid != 0))
+        return false;
+    hello->pid = peer.pid;
+    len = sizeof(hello->pid_fd);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &hello->pid_fd, &len) != 0)
+        hello->pid_fd = peer.pid > 0 ? pidfd_open(peer.pid, 0) : -1;
+    return true;
+}
+
+/* What recvmsg() left in `message`, LEN bytes of it, as a hello. */
+static bool parse(struct lw_listener *listener, size_t len, struct lw_hello *hello)
+{
+    struct lw_agent_hello head;
+
+    if (len < sizeof(head))
+        return false;
+    memcpy(&head, listener->message, sizeof(head));
+    if (head.magic != LW_AGENT_MAGIC || head.version != LW_AGENT_VERSION ||
+        head.text_bytes != len - sizeof(head))
+        return false;
+    listener->message[len] = '\0';
+    hello->kind = head.kind;
+    hello->text = listener->message + sizeof(head);
+    hello->text_len = head.text_bytes;
+    if (hello->text_len > 0 && hello->text[hello->text_len - 1] == '\0')
+        hello->text_len--;
+    return true;
+}
+
+enum heard { HEARD_NOTHING, HEARD_HELLO, HEARD_NONSENSE };
+
+static enum heard hear(struct lw_listener *listener, const struct lw_guest *guest,
+                       struct lw_hello *hello)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(4 * sizeof(int))];
+    } control;
+    struct iovec part = { listener->message, sizeof(listener->message) - 1 };
+    struct msghdr message = {
+        .msg_iov = &part,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof(control.bytes),
+    };
+    ssize_t len = recvmsg(guest->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    memset(hello, 0, sizeof(*hello));
+    hello->region_fd = hello->pid_fd = -1;
+    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+        return lw_clock_ns() - guest->since_ns < GUEST_NS ? HEARD_NOTHING
+                                                          : HEARD_NONSENSE;
+    if (len <= 0)
+        return HEARD_NONSENSE;
+    hello->region_fd = take_descriptor(&message);
+    if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+        parse(listener, (size_t)len, hello) && identify(guest->fd, hello))
+        return HEARD_HELLO;
+    if (hello->region_fd >= 0)
+        close(hello->region_fd);
+    return HEARD_NONSENSE;
+}
+
+bool lw_listener_next(struct lw_listener *listener, struct lw_hello *hello)
+{
+    size_t i = 0;
+
+    while (i < listener->guest_count) {
+        struct lw_guest *guest = &listener->guests[i];
+        enum heard heard = hear(listener, guest, hello);
+
+        if (heard == HEARD_NOTHING) {
+            i++;
+            continue;
+        }
+        close(guest->fd);
+        *guest = listener->guests[--listener->guest_count];
+        if (heard == HEARD_HELLO)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,51 @@
+/* The socket on which agents say hello, in a folder only this user can enter.
+ *
+ * A peer sends one message (struct lw_agent_hello, agent/layout.h) and goes. Nothing
+ * here waits for a peer: one that connects and stays silent is dropped after a while,
+ * and at most LW_LISTENER_GUESTS such are held at a time. */
+#ifndef LW_RECORDER_LISTENER_H
+#define LW_RECORDER_LISTENER_H
+
+#include <sys/types.h>
+
+#include "agent/layout.h"
+#include "base/error.h"
+
+#define LW_LISTENER_GUESTS 64
+
+struct lw_guest {
+    int fd;
+    uint64_t since_ns;
+};
+
+struct lw_listener {
+    char *folder; /* owned; removed at close */
+    char *path;   /* of the socket in it; owned */
+    int fd;       /* readable when somebody comes; -1: not open */
+    struct lw_guest guests[LW_LISTENER_GUESTS]; /* came, but have not said a word */
+    size_t guest_count;
+    char message[sizeof(struct lw_agent_hello) + LW_HELLO_TEXT_BYTES + 1];
+};
+
+/* One hello. The text is borrowed until the next one is taken. */
+struct lw_hello {
+    uint32_t kind;    /* enum lw_hello_kind */
+    pid_t pid;        /* of the peer, from the kernel; 0: not visible from here */
+    int region_fd;    /* caller closes; -1: none came */
+    int pid_fd;       /* caller closes; -1: the peer is gone already */
+    const char *text; /* NUL-terminated strings, one behind the other */
+    size_t text_len;  /* without the last NUL */
+};
+
+/* Makes a private folder in $XDG_RUNTIME_DIR, $TMPDIR or /tmp, whichever is first
+ * there, can be written and leaves room for a socket's path. */
+bool lw_listener_open(struct lw_listener *listener, struct lw_error *err) LW_MUST_CHECK;
+void lw_listener_close(struct lw_listener *listener); /* zeroed with fd -1 is fine */
+
+/* Let in who is waiting. True if anybody came. */
+bool lw_listener_accept(struct lw_listener *listener);
+/* The next hello that is there; false: none now. What makes no sense, or comes from
+ * another user, is dropped. */
+bool lw_listener_next(struct lw_listener *listener, struct lw_hello *hello);
+
+#endif

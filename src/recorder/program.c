@@ -1,0 +1,245 @@
+/* Starts the program and stands between it and the signals meant for it. */
+
+#include "recorder/program.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+/* env(1)'s, and the shell's. */
+#define CODE_CANNOT_RUN 126
+#define CODE_NOT_FOUND 127
+
+/* Everything that can be sent to a program on purpose. Faults stay ours. */
+static void fill_signals(sigset_t *set)
+{
+    static const int signals[] = {
+        SIGHUP,    SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,  SIGUSR2, SIGALRM,
+        SIGVTALRM, SIGPROF, SIGTSTP, SIGTTIN, SIGTTOU,  SIGCONT, SIGCHLD,
+        SIGURG,    SIGXCPU, SIGIO,   SIGPWR,  SIGWINCH,
+    };
+
+    sigemptyset(set);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        sigaddset(set, signals[i]);
+    for (int signal = SIGRTMIN; signal <= SIGRTMAX; signal++)
+        sigaddset(set, signal);
+}
+
+bool lw_program_init(struct lw_program *program, struct lw_error *err)
+{
+    sigset_t set;
+
+    memset(program, 0, sizeof(*program));
+    fill_signals(&set);
+    sigprocmask(SIG_BLOCK, &set, &program->old_mask);
+    program->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (program->signal_fd < 0) {
+        lw_fail_errno(err, "cannot listen to signals");
+        sigprocmask(SIG_SETMASK, &program->old_mask, NULL);
+        return false;
+    }
+    return true;
+}
+
+void lw_program_release(struct lw_program *program)
+{
+    if (program->signal_fd >= 0) {
+        close(program->signal_fd);
+        sigprocmask(SIG_SETMASK, &program->old_mask, NULL);
+    }
+    program->signal_fd = -1;
+}
+
+/* ---- starting ---------------------------------------------------------------------- */
+
+static bool can_run(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+char *lw_program_find(const char *name, struct lw_error *err)
+{
+    const char *path = getenv("PATH");
+    const char *end;
+
+    if (strchr(name, '/'))
+        return lw_copy_text(name, strlen(name), err);
+    if (!path)
+        path = "/usr/local/bin:/usr/bin:/bin";
+    for (; path; path = *end ? end + 1 : NULL) {
+        char *folder, *file;
+
+        end = strchrnul(path, ':');
+        folder = end > path ? lw_copy_text(path, (size_t)(end - path), err)
+                            : lw_copy_text(".", 1, err);
+        file = folder ? lw_path_join(folder, name, err) : NULL;
+        lw_free(folder);
+        if (!file || can_run(file))
+            return file;
+        lw_free(file);
+    }
+    lw_fail(err, LW_ERR_USAGE, "%s: no such command", name);
+    return NULL;
+}
+
+/* posix_spawn() with our old signal mask; 0 or an errno. */
+static int spawn(pid_t *pid, const char *file, char *const *argv,
+                 char *const *environment, const sigset_t *mask)
+{
+    posix_spawnattr_t attributes;
+    int problem;
+
+    if ((problem = posix_spawnattr_init(&attributes)) != 0)
+        return problem;
+    posix_spawnattr_setsigmask(&attributes, mask);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    problem = posix_spawn(pid, file, NULL, &attributes, argv, environment);
+    posix_spawnattr_destroy(&attributes);
+    return problem;
+}
+
+/* FILE has no format the kernel knows: sh FILE ARGUMENTS. */
+static int spawn_by_shell(pid_t *pid, const char *file, char *const *argv,
+                          char *const *environment, const sigset_t *mask)
+{
+    char shell[] = "/bin/sh";
+    char **words;
+    size_t count = 0;
+    int problem;
+
+    while (argv[count])
+        count++;
+    words = lw_zalloc(count + 2, sizeof(*words), NULL);
+    if (!words)
+        return ENOMEM;
+    words[0] = shell;
+    words[1] = (char *)(uintptr_t)file;
+    for (size_t i = 1; i < count; i++)
+        words[i + 1] = argv[i];
+    problem = spawn(pid, shell, words, environment, mask);
+    lw_free(words);
+    return problem;
+}
+
+bool lw_program_start(struct lw_program *program, char *const *argv,
+                      char *const *environment, struct lw_error *err)
+{
+    char *file = lw_program_find(argv[0], err);
+    int problem;
+
+    program->failure_code = CODE_NOT_FOUND;
+    if (!file)
+        return false;
+    problem = spawn(&program->pid, file, argv, environment, &program->old_mask);
+    if (problem == ENOEXEC)
+        problem =
+            spawn_by_shell(&program->pid, file, argv, environment, &program->old_mask);
+    lw_free(file);
+    if (problem == 0)
+        return true;
+    program->pid = 0;
+    if (problem != ENOENT)
+        program->failure_code = CODE_CANNOT_RUN;
+    errno = problem;
+    return lw_fail_errno(err, "%s: cannot be run", argv[0]);
+}
+
+/* ---- signals ----------------------------------------------------------------------- */
+
+static bool is_stop_request(int signal)
+{
+    return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+/* Stop as the program did, until somebody continues us, and pass that on. In a process
+ * group without a shell the kernel ignores the stop, and the program stays stopped until
+ * it is continued itself: so it would be without us. */
+static void stop_alike(struct lw_program *program)
+{
+    sigset_t set;
+    int signal = program->stop_signal;
+
+    program->stop_signal = 0;
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    raise(signal);                        /* blocked, so it waits ... */
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* ... until here, where we stop */
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    kill(program->pid, SIGCONT);
+}
+
+static void wait_for(struct lw_program *program)
+{
+    int status;
+    pid_t pid;
+
+    while (program->pid > 0 && (pid = waitpid(program->pid, &status,
+                                              WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        program->is_stopped = WIFSTOPPED(status);
+        if (WIFEXITED(status) || WIFSIGNALED(status)) {
+            program->wait_status = status;
+            program->has_ended = true;
+            program->pid = 0;
+        }
+    }
+}
+
+void lw_program_signals(struct lw_program *program)
+{
+    struct signalfd_siginfo info;
+
+    while (read(program->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+        int signal = (int)info.ssi_signo;
+        /* The kernel's go to the whole group, and so to the program; only a process
+         * can mean us alone. */
+        bool is_from_process = info.ssi_code <= 0;
+
+        if (is_stop_request(signal))
+            program->stop_signal = signal;
+        if (signal == SIGCONT)
+            program->stop_signal = 0;
+        if (signal != SIGCHLD && is_from_process && program->pid > 0)
+            kill(program->pid, signal);
+    }
+    wait_for(program);
+    if (program->is_stopped && program->stop_signal != 0)
+        stop_alike(program);
+}
+
+/* ---- the end ----------------------------------------------------------------------- */
+
+int lw_program_exit_code(const struct lw_program *program)
+{
+    if (WIFSIGNALED(program->wait_status))
+        return 128 + WTERMSIG(program->wait_status);
+    return WEXITSTATUS(program->wait_status);
+}
+
+void lw_program_die_alike(const struct lw_program *program)
+{
+    const struct rlimit none = { 0, 0 };
+    sigset_t set;
+    int signal;
+
+    if (!program->has_ended || !WIFSIGNALED(program->wait_status))
+        return;
+    signal = WTERMSIG(program->wait_status);
+    setrlimit(RLIMIT_CORE, &none);
+    sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+    raise(signal);
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}

@@ -1,0 +1,412 @@
+/* The recorder's loop body: hellos, deaths, looks, and keeping to the size. */
+
+#include "recorder/recorder.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "lap/thin.h"
+#include "recorder/facts.h"
+
+#define MS 1000000ull
+
+/* At most 100 ms shall be lost when we are killed: a look every 50 leaves as much again
+ * for the look itself and the disk. */
+#define TICK_NS (50 * MS)
+#define TICK_LEAST_NS (5 * MS) /* when rings fill quickly */
+/* A scan of large trees may take this share of the time, no more: then it is rarer. */
+#define SCAN_SHARE 0.05
+#define THIN_NS (1000 * MS)
+
+/* Segments a small share of the maximum, so that thinning has something to take. */
+#define SEGMENTS_IN_MAX 16
+#define SEGMENT_BYTES_LEAST (64u << 10)
+#define SEGMENT_BYTES_MOST (8u << 20)
+
+/* What an epoll event is about: a process by its number, or one of these. */
+enum { EVENT_TIMER = 0, EVENT_HELLO = UINT32_MAX };
+
+/* ---- opening ----------------------------------------------------------------------- */
+
+static bool wait_on(struct lw_recorder *recorder, int fd, uint32_t events,
+                    uint32_t what)
+{
+    struct epoll_event event = { .events = events, .data.u32 = what };
+
+    return epoll_ctl(recorder->fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static void set_timer(struct lw_recorder *recorder, uint64_t in_ns)
+{
+    struct itimerspec when = { .it_value = { (time_t)(in_ns / 1000000000u),
+                                             (long)(in_ns % 1000000000u) } };
+
+    timerfd_settime(recorder->timer_fd, 0, &when, NULL);
+}
+
+void lw_recorder_init(struct lw_recorder *recorder)
+{
+    memset(recorder, 0, sizeof(*recorder));
+    recorder->fd = recorder->timer_fd = recorder->listener.fd = -1;
+}
+
+bool lw_recorder_open(struct lw_recorder *recorder,
+                      const struct lw_recorder_options *options, struct lw_error *err)
+{
+    lw_recorder_init(recorder);
+    recorder->max_bytes = options->max_bytes;
+    recorder->tick_ns = TICK_NS;
+    lw_calibration_init(&recorder->calibration);
+    recorder->has_run = true;
+    if (!lw_run_create(&recorder->run, options->path, NULL, options->program, err)) {
+        lw_recorder_release(recorder);
+        return false;
+    }
+    if (!lw_listener_open(&recorder->listener, err))
+        goto fail;
+    recorder->fd = epoll_create1(EPOLL_CLOEXEC);
+    recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    /* The listener only when it changes: a full house of silent guests must not keep
+     * us awake. */
+    if (recorder->fd < 0 || recorder->timer_fd < 0 ||
+        !wait_on(recorder, recorder->timer_fd, EPOLLIN, EVENT_TIMER) ||
+        !wait_on(recorder, recorder->listener.fd, EPOLLIN | EPOLLET, EVENT_HELLO)) {
+        lw_fail_errno(err, "cannot set up the recorder");
+        goto fail;
+    }
+    set_timer(recorder, TICK_NS);
+    return true;
+
+fail:
+    lw_recorder_discard(recorder);
+    return false;
+}
+
+static struct lw_watched_look make_look(struct lw_recorder *recorder)
+{
+    lw_calibration_look(&recorder->calibration);
+    return (struct lw_watched_look){ .calibration = &recorder->calibration };
+}
+
+void lw_recorder_release(struct lw_recorder *recorder)
+{
+    while (recorder->process_count > 0) {
+        struct lw_watched_look look = make_look(recorder);
+
+        if (!lw_watched_close(recorder->processes[--recorder->process_count], &look, -1,
+                              NULL))
+            recorder->unsaved_count++;
+    }
+    lw_free(recorder->processes);
+    lw_listener_close(&recorder->listener);
+    if (recorder->timer_fd >= 0)
+        close(recorder->timer_fd);
+    if (recorder->fd >= 0)
+        close(recorder->fd);
+    if (recorder->has_run)
+        lw_run_close(&recorder->run);
+    lw_recorder_init(recorder);
+}
+
+void lw_recorder_discard(struct lw_recorder *recorder)
+{
+    const char *path = recorder->run.path;
+    char *folder = path ? lw_copy_text(path, strlen(path), NULL) : NULL;
+
+    lw_recorder_release(recorder);
+    if (folder && !lw_file_remove_folder(folder, NULL)) {
+        /* Then it stays: an empty run. */
+    }
+    lw_free(folder);
+}
+
+/* ---- processes --------------------------------------------------------------------- */
+
+/* For what the report shall say; there is nobody to tell when even that fails. */
+static void note_loss(struct lw_recorder *recorder, const char *cause, uint64_t count)
+{
+    if (count > 0 &&
+        !lw_run_info_add_loss(&recorder->run.info, cause, "processes", count, NULL))
+        recorder->unsaved_count++;
+}
+
+static void close_process(struct lw_recorder *recorder, size_t index,
+                          struct lw_watched_look look, int exit_code)
+{
+    struct lw_watched *watched = recorder->processes[index];
+
+    look.is_last = true;
+    recorder->processes[index] = recorder->processes[--recorder->process_count];
+    if (!lw_watched_close(watched, &look, exit_code, &recorder->trouble))
+        recorder->unsaved_count++;
+}
+
+/* A process that says hello again has replaced itself (exec): what it was before ended
+ * when the new region was made. */
+static void close_predecessor(struct lw_recorder *recorder,
+                              const struct lw_watched *now)
+{
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        struct lw_watched_look look = make_look(recorder);
+
+        if (recorder->processes[i]->pid != now->pid)
+            continue;
+        if (recorder->processes[i]->shared.clock == now->shared.clock)
+            look.end_ticks = now->shared.start_ticks;
+        close_process(recorder, i, look, -1);
+        return;
+    }
+}
+
+static void set_python(struct lw_recorder *recorder, const char *version)
+{
+    struct lw_run_info *info = &recorder->run.info;
+
+    if (version[0] == '\0' || lw_run_info_fact(info, "python"))
+        return;
+    if (!lw_run_info_set_fact(info, "python", version, NULL) ||
+        !lw_run_save(&recorder->run, &recorder->trouble)) {
+        /* run.json is saved again at the end. */
+    }
+}
+
+static struct lw_watched *open_process(struct lw_recorder *recorder,
+                                       struct lw_hello *hello, struct lw_error *err)
+{
+    struct lw_hello_text text;
+    struct lw_watched_facts facts = { .pid = (uint64_t)hello->pid };
+    struct lw_watched *watched = NULL;
+    uint64_t segment_bytes = recorder->max_bytes / SEGMENTS_IN_MAX;
+
+    if (segment_bytes > SEGMENT_BYTES_MOST || recorder->max_bytes == 0)
+        segment_bytes = SEGMENT_BYTES_MOST;
+    if (segment_bytes < SEGMENT_BYTES_LEAST)
+        segment_bytes = SEGMENT_BYTES_LEAST;
+    facts.segment_bytes = segment_bytes;
+    if (lw_facts_read_hello(&text, hello->text, hello->text_len, err)) {
+        facts.command = text.command.bytes;
+        facts.python = text.python;
+        facts.rank = lw_facts_rank(hello->pid);
+        set_python(recorder, text.python);
+        watched = lw_watched_open(recorder->run.path, recorder->last_number + 1,
+                                  hello->region_fd, hello->pid_fd, &facts, err);
+        hello->pid_fd = -1;
+    }
+    lw_buf_release(&text.command);
+    return watched;
+}
+
+static void greet(struct lw_recorder *recorder, struct lw_hello *hello)
+{
+    struct lw_error err = { LW_OK, "" };
+    struct lw_watched *watched = open_process(recorder, hello, &err);
+    bool is_gone;
+
+    if (!watched) {
+        lw_error_prefix(&err, "could not be recorded");
+        note_loss(recorder, err.text, 1);
+        recorder->refused_count++;
+        return;
+    }
+    recorder->last_number++;
+    close_predecessor(recorder, watched);
+    if (!lw_grow(&recorder->processes, &recorder->process_capacity,
+                 recorder->process_count + 1, sizeof(*recorder->processes), &err)) {
+        struct lw_watched_look look = make_look(recorder);
+
+        look.is_last = true;
+        if (!lw_watched_close(watched, &look, -1, NULL))
+            recorder->unsaved_count++;
+        return;
+    }
+    recorder->processes[recorder->process_count++] = watched;
+    is_gone = watched->pid_fd < 0 ||
+              !wait_on(recorder, watched->pid_fd, EPOLLIN, watched->number);
+    if (is_gone)
+        close_process(recorder, recorder->process_count - 1, make_look(recorder), -1);
+}
+
+/* A sentence from a process: why it is not recorded, or something to know. */
+static void take_sentence(struct lw_recorder *recorder, const struct lw_hello *hello)
+{
+    struct lw_run_info *info = &recorder->run.info;
+    const char *before = lw_run_info_fact(info, "note");
+    struct lw_buf note;
+
+    if (hello->kind == LW_HELLO_REFUSED) {
+        note_loss(recorder, hello->text, 1);
+        recorder->refused_count++;
+        return;
+    }
+    if (before && strstr(before, hello->text))
+        return;
+    lw_buf_init(&note, LW_HELLO_TEXT_BYTES);
+    lw_buf_addf(&note, "%s%s%s", before ? before : "", before ? "; " : "", hello->text);
+    if (!lw_buf_check(&note, NULL) ||
+        !lw_run_info_set_fact(info, "note", note.bytes, NULL))
+        recorder->unsaved_count++;
+    lw_buf_release(&note);
+}
+
+static void take_hello(struct lw_recorder *recorder, struct lw_hello *hello)
+{
+    if (hello->kind == LW_HELLO_REGION)
+        greet(recorder, hello);
+    else if (hello->kind == LW_HELLO_REFUSED || hello->kind == LW_HELLO_NOTE)
+        take_sentence(recorder, hello);
+    if (hello->region_fd >= 0)
+        close(hello->region_fd);
+    if (hello->pid_fd >= 0)
+        close(hello->pid_fd);
+}
+
+/* True if anybody came. */
+static bool take_hellos(struct lw_recorder *recorder)
+{
+    struct lw_hello hello;
+    bool came = false, more;
+
+    do { /* once more after the last: a full house makes room as it is heard */
+        more = lw_listener_accept(&recorder->listener);
+        came = came || more;
+        while (lw_listener_next(&recorder->listener, &hello))
+            take_hello(recorder, &hello);
+    } while (more);
+    return came;
+}
+
+/* ---- looks ------------------------------------------------------------------------- */
+
+static void keep_to_size(struct lw_recorder *recorder, uint64_t now_ns)
+{
+    uint64_t bytes;
+
+    if (recorder->max_bytes == 0 || now_ns < recorder->next_thin_ns)
+        return;
+    recorder->next_thin_ns = now_ns + THIN_NS;
+    if (lw_lap_thin(recorder->run.path, recorder->max_bytes, &bytes, NULL))
+        recorder->is_over_size = bytes > recorder->max_bytes;
+}
+
+/* Sooner if a ring was more than a quarter full, later if hardly anything was in it. */
+static uint64_t next_tick(uint64_t tick_ns, double fill)
+{
+    if (fill > 0.25)
+        tick_ns /= 2;
+    else if (fill < 0.06)
+        tick_ns *= 2;
+    if (tick_ns < TICK_LEAST_NS)
+        return TICK_LEAST_NS;
+    return tick_ns < TICK_NS ? tick_ns : TICK_NS;
+}
+
+static void look_at_all(struct lw_recorder *recorder)
+{
+    struct lw_watched_look look = make_look(recorder);
+    uint64_t start_ns = lw_clock_ns(), took_ns;
+    double fullest = 0;
+
+    look.rings_only = start_ns < recorder->next_scan_ns;
+    for (size_t i = recorder->process_count; i-- > 0;) {
+        double fill;
+
+        if (lw_watched_is_finished(recorder->processes[i])) {
+            recorder->is_over =
+                recorder->is_over ||
+                (pid_t)recorder->processes[i]->pid == recorder->asked_by;
+            close_process(recorder, i, look, -1);
+            continue;
+        }
+        if (!lw_watched_read(recorder->processes[i], &look, &fill,
+                             &recorder->trouble)) {
+            /* Told again by the next look. */
+        }
+        fullest = fill > fullest ? fill : fullest;
+    }
+    took_ns = lw_clock_ns() - start_ns;
+    if (!look.rings_only) {
+        uint64_t pause_ns = (uint64_t)((double)took_ns / SCAN_SHARE);
+
+        /* A little early is on time: the timer is not that exact. */
+        recorder->next_scan_ns =
+            start_ns + (pause_ns > TICK_NS ? pause_ns : TICK_NS) - MS;
+    }
+    keep_to_size(recorder, start_ns);
+    recorder->tick_ns = next_tick(recorder->tick_ns, fullest);
+    took_ns = lw_clock_ns() - start_ns;
+    set_timer(recorder, took_ns < recorder->tick_ns ? recorder->tick_ns - took_ns : MS);
+}
+
+static void process_died(struct lw_recorder *recorder, uint32_t number)
+{
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        struct lw_watched *watched = recorder->processes[i];
+
+        if (watched->number != number)
+            continue;
+        epoll_ctl(recorder->fd, EPOLL_CTL_DEL, watched->pid_fd, NULL);
+        if ((pid_t)watched->pid != recorder->child_pid)
+            close_process(recorder, i, make_look(recorder), -1);
+        return;
+    }
+}
+
+void lw_recorder_work(struct lw_recorder *recorder)
+{
+    struct epoll_event events[64];
+    int count = epoll_wait(recorder->fd, events, 64, 0);
+    bool is_due = false;
+
+    for (int i = 0; i < count; i++) {
+        uint32_t what = events[i].data.u32;
+        uint64_t ticks;
+
+        if (what == EVENT_TIMER)
+            is_due = read(recorder->timer_fd, &ticks, sizeof(ticks)) > 0 || is_due;
+        else if (what != EVENT_HELLO)
+            process_died(recorder, what);
+    }
+    if (take_hellos(recorder) || is_due)
+        look_at_all(recorder);
+}
+
+void lw_recorder_ended(struct lw_recorder *recorder, pid_t pid, int exit_code)
+{
+    take_hellos(recorder); /* its own may still be waiting */
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        if ((pid_t)recorder->processes[i]->pid == pid) {
+            close_process(recorder, i, make_look(recorder), exit_code);
+            return;
+        }
+    }
+}
+
+/* ---- the end ----------------------------------------------------------------------- */
+
+bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
+{
+    struct lw_run_info *info = &recorder->run.info;
+    bool done;
+
+    take_hellos(recorder);
+    lw_run_free_reserve(&recorder->run);
+    note_loss(recorder, "still running when the recording ended",
+              recorder->process_count);
+    while (recorder->process_count > 0)
+        close_process(recorder, recorder->process_count - 1, make_look(recorder), -1);
+    recorder->next_thin_ns = 0;
+    keep_to_size(recorder, lw_clock_ns());
+    note_loss(recorder, "not all could be written", recorder->unsaved_count);
+    info->end_ns = lw_clock_ns();
+    info->wall_end_ns = lw_clock_wall_ns();
+    info->state = LW_RUN_FINISHED;
+    done = lw_run_save(&recorder->run, err);
+    if (done && recorder->unsaved_count > 0)
+        done = lw_fail(err, LW_ERR_IO, "%s: not all could be written: %s",
+                       recorder->run.path, recorder->trouble.text);
+    return done;
+}

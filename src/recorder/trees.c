@@ -1,0 +1,225 @@
+/* Finds what changed in the calling-context trees, and each node's stack. */
+
+#include "recorder/trees.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define STACK_UNKNOWN LW_NO_STACK
+#define STACK_IN_CHAIN UINT32_MAX /* its stack is being looked for right now */
+
+bool lw_trees_init(struct lw_trees *trees, const struct lw_shared *shared,
+                   struct lw_error *err)
+{
+    memset(trees, 0, sizeof(*trees));
+    trees->told = lw_zalloc(shared->block_count, sizeof(*trees->told), err);
+    trees->stacks = lw_zalloc(shared->block_count, sizeof(*trees->stacks), err);
+    if (!trees->told || !trees->stacks) {
+        lw_trees_release(trees, shared);
+        return false;
+    }
+    return true;
+}
+
+void lw_trees_release(struct lw_trees *trees, const struct lw_shared *shared)
+{
+    for (uint32_t block = 0; block < shared->block_count; block++) {
+        if (trees->told)
+            lw_free(trees->told[block]);
+        if (trees->stacks)
+            lw_free(trees->stacks[block]);
+    }
+    lw_free(trees->told);
+    lw_free(trees->stacks);
+    lw_free(trees->chain);
+    lw_free(trees->changes);
+    memset(trees, 0, sizeof(*trees));
+}
+
+static bool open_block(struct lw_trees *trees, const struct lw_shared *shared,
+                       uint32_t block, struct lw_error *err)
+{
+    if (!trees->told[block])
+        trees->told[block] =
+            lw_zalloc(shared->block_nodes, sizeof(*trees->told[block]), err);
+    if (!trees->stacks[block])
+        trees->stacks[block] =
+            lw_zalloc(shared->block_nodes, sizeof(*trees->stacks[block]), err);
+    return trees->told[block] && trees->stacks[block];
+}
+
+static lw_stack_id *stack_place(const struct lw_trees *trees,
+                                const struct lw_shared *shared, uint32_t node)
+{
+    return &trees->stacks[node / shared->block_nodes][node % shared->block_nodes];
+}
+
+static uint32_t function_of(const struct lw_shared *shared, uint32_t node)
+{
+    return atomic_load_explicit(&lw_shared_node(shared, node)->function,
+                                memory_order_acquire);
+}
+
+/* Climb from NODE towards the root and note the nodes without a known stack in
+ * `chain`, topmost caller last. *BASE becomes the stack above them. Every node is in
+ * the chain at most once, so a circle of parents ends the climb. */
+static bool climb(struct lw_trees *trees, const struct lw_shared *shared, uint32_t node,
+                  size_t *count, lw_stack_id *base, struct lw_error *err)
+{
+    *count = 0;
+    *base = LW_NO_STACK;
+    for (;;) {
+        uint32_t function = node < shared->node_count ? function_of(shared, node) : 0;
+        lw_stack_id *place;
+
+        if (function == LW_FUNCTION_ROOT)
+            return true;
+        if (function == 0) {
+            trees->damaged_nodes++;
+            return true;
+        }
+        if (!open_block(trees, shared, node / shared->block_nodes, err))
+            return false;
+        place = stack_place(trees, shared, node);
+        if (*place == STACK_IN_CHAIN) {
+            trees->damaged_nodes++;
+            return true;
+        }
+        if (*place != STACK_UNKNOWN) {
+            *base = *place;
+            return true;
+        }
+        if (!lw_grow(&trees->chain, &trees->chain_capacity, *count + 1,
+                     sizeof(*trees->chain), err))
+            return false;
+        trees->chain[(*count)++] = node;
+        *place = STACK_IN_CHAIN;
+        node = lw_shared_node(shared, node)->parent;
+    }
+}
+
+static bool find_stack(struct lw_trees *trees, const struct lw_tree_context *context,
+                       uint32_t node, lw_stack_id *stack, struct lw_error *err)
+{
+    const struct lw_shared *shared = context->shared;
+    size_t left;
+    bool done = climb(trees, shared, node, &left, stack, err);
+
+    while (done && left > 0) {
+        uint32_t at = trees->chain[left - 1];
+        lw_frame_id frame;
+
+        done = lw_name_log_frame(context->log, shared, context->writer,
+                                 function_of(shared, at), &frame, err) &&
+               lw_lap_writer_push(context->writer, *stack, frame, stack, err);
+        if (done) {
+            *stack_place(trees, shared, at) = *stack;
+            left--;
+        }
+    }
+    while (left > 0) /* not done: the next try starts from here */
+        *stack_place(trees, shared, trees->chain[--left]) = STACK_UNKNOWN;
+    return done;
+}
+
+bool lw_trees_stack(struct lw_trees *trees, const struct lw_tree_context *context,
+                    uint32_t node, lw_stack_id *stack, struct lw_error *err)
+{
+    const struct lw_shared *shared = context->shared;
+
+    if (node < shared->node_count && trees->stacks[node / shared->block_nodes]) {
+        *stack = *stack_place(trees, shared, node);
+        if (*stack != STACK_UNKNOWN)
+            return true;
+    }
+    return find_stack(trees, context, node, stack, err);
+}
+
+static struct lw_told *told_place(const struct lw_trees *trees,
+                                  const struct lw_shared *shared, uint32_t node)
+{
+    return &trees->told[node / shared->block_nodes][node % shared->block_nodes];
+}
+
+/* Told from now on, unless lw_trees_abandon() takes it back. */
+static bool add_change(struct lw_trees *trees, const struct lw_tree_context *context,
+                       struct lw_tree_change change, struct lw_error *err)
+{
+    struct lw_told *told = told_place(trees, context->shared, change.node);
+
+    if (!lw_trees_stack(trees, context, change.node, &change.stack, err) ||
+        !lw_grow(&trees->changes, &trees->change_capacity, trees->change_count + 1,
+                 sizeof(*trees->changes), err))
+        return false;
+    trees->changes[trees->change_count++] = change;
+    told->calls += change.calls;
+    told->self_ticks += change.self_ticks;
+    return true;
+}
+
+bool lw_trees_scan(struct lw_trees *trees, const struct lw_tree_context *context,
+                   uint32_t block, uint32_t thread, struct lw_error *err)
+{
+    const struct lw_shared *shared = context->shared;
+    uint32_t first = block * shared->block_nodes;
+    const struct lw_agent_node *nodes = lw_shared_node(shared, first);
+    const struct lw_told *told;
+
+    if (!open_block(trees, shared, block, err))
+        return false;
+    told = trees->told[block];
+    for (uint32_t i = first == 0 ? 1 : 0; i < shared->block_nodes; i++) {
+        uint32_t function =
+            atomic_load_explicit(&nodes[i].function, memory_order_acquire);
+        uint64_t calls = atomic_load_explicit(&nodes[i].calls, memory_order_relaxed);
+        uint64_t self =
+            atomic_load_explicit(&nodes[i].self_ticks, memory_order_relaxed);
+        struct lw_tree_change change = { .node = first + i, .thread = thread };
+
+        if (function == 0)
+            break; /* nodes are taken in order: the rest of the block is unused */
+        if (calls <= told[i].calls && self <= told[i].self_ticks)
+            continue;
+        if (function == LW_FUNCTION_ROOT)
+            continue; /* time in no recorded function */
+        change.calls = calls > told[i].calls ? calls - told[i].calls : 0;
+        change.self_ticks = self > told[i].self_ticks ? self - told[i].self_ticks : 0;
+        if (!add_change(trees, context, change, err))
+            return false;
+    }
+    return true;
+}
+
+bool lw_trees_run_ahead(struct lw_trees *trees, const struct lw_tree_context *context,
+                        uint32_t node, uint32_t thread, uint64_t self_ticks,
+                        struct lw_error *err)
+{
+    struct lw_tree_change change = { .node = node, .thread = thread };
+    uint64_t told;
+
+    if (!open_block(trees, context->shared, node / context->shared->block_nodes, err))
+        return false;
+    told = told_place(trees, context->shared, node)->self_ticks;
+    if (self_ticks <= told)
+        return true;
+    change.self_ticks = self_ticks - told;
+    return add_change(trees, context, change, err);
+}
+
+void lw_trees_commit(struct lw_trees *trees)
+{
+    trees->change_count = 0;
+}
+
+void lw_trees_abandon(struct lw_trees *trees, const struct lw_shared *shared)
+{
+    for (size_t i = 0; i < trees->change_count; i++) {
+        const struct lw_tree_change *change = &trees->changes[i];
+        struct lw_told *told = told_place(trees, shared, change->node);
+
+        told->calls -= change->calls;
+        told->self_ticks -= change->self_ticks;
+    }
+    trees->change_count = 0;
+}

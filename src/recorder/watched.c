@@ -1,0 +1,452 @@
+/* One look at one process: names, threads, rings, trees; then one flush. */
+
+#include "recorder/watched.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+/* What the agent lost, in the words of a report: "CAUSE: 12 UNIT". */
+static const struct {
+    const char *cause;
+    const char *unit;
+} losses[LW_LOSS_COUNT] = {
+    [LW_LOST_NODES] = { "call tree full, paths folded under (more)", "calls" },
+    [LW_LOST_FUNCTIONS] = { "function table full, shown as (unknown)", "functions" },
+    [LW_LOST_THREADS] = { "no free thread slot", "threads" },
+    [LW_LOST_RECORDS] = { "ring full", "spans" },
+    [LW_LOST_MISMATCH] = { "returns without a call (greenlets, foreign hooks)",
+                           "returns" },
+    [LW_LOST_HOOKED] = { "the program's own profile function shut ours out", "times" },
+    [LW_LOST_NAMES] = { "name log full", "names" },
+};
+
+static void free_watched(struct lw_watched *watched)
+{
+    if (watched->pid_fd >= 0)
+        close(watched->pid_fd);
+    lw_name_log_release(&watched->log);
+    if (watched->shared.bytes)
+        lw_trees_release(&watched->trees, &watched->shared);
+    lw_shared_close(&watched->shared);
+    lw_free(watched->threads);
+    lw_free(watched->rows);
+    lw_free(watched->spans);
+    lw_free(watched);
+}
+
+static bool write_facts(struct lw_watched *watched,
+                        const struct lw_watched_facts *facts, struct lw_error *err)
+{
+    struct lw_lap_writer *writer = watched->writer;
+    bool c_calls = watched->shared.flags & LW_AGENT_C_CALLS;
+
+    return lw_lap_writer_meta_u64(writer, "pid", facts->pid, err) &&
+           lw_lap_writer_meta_u64(writer, "ppid", watched->shared.parent_pid, err) &&
+           (facts->rank < 0 ||
+            lw_lap_writer_meta_u64(writer, "rank", (uint64_t)facts->rank, err)) &&
+           (!facts->command ||
+            lw_lap_writer_meta(writer, "command", facts->command, err)) &&
+           (!facts->python ||
+            lw_lap_writer_meta(writer, "python", facts->python, err)) &&
+           lw_lap_writer_meta_u64(writer, "start_ns", watched->shared.start_ns, err) &&
+           lw_lap_writer_meta_u64(writer, "c_calls", c_calls, err) &&
+           lw_lap_writer_meta(
+               writer, "clock",
+               watched->shared.clock == LW_CLOCK_TSC ? "tsc" : "monotonic", err);
+}
+
+struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
+                                   int pid_fd, const struct lw_watched_facts *facts,
+                                   struct lw_error *err)
+{
+    struct lw_watched *watched = lw_zalloc(1, sizeof(*watched), err);
+    struct lw_lap_writer_options options = { .segment_bytes = facts->segment_bytes };
+    struct lw_shared *shared;
+
+    if (!watched) {
+        if (pid_fd >= 0)
+            close(pid_fd);
+        return NULL;
+    }
+    shared = &watched->shared;
+    watched->pid = facts->pid;
+    watched->pid_fd = pid_fd;
+    watched->number = number;
+    lw_name_log_init(&watched->log);
+    if (!lw_shared_open(shared, fd, err) ||
+        !lw_trees_init(&watched->trees, shared, err) ||
+        !(watched->threads =
+              lw_zalloc(shared->thread_slots, sizeof(*watched->threads), err)) ||
+        !(watched->spans = lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->spans), err)) ||
+        !(watched->writer = lw_lap_writer_open(folder, number, &options, err)))
+        goto fail;
+    for (uint32_t slot = 0; slot < shared->thread_slots; slot++)
+        watched->threads[slot].ring.slot = slot;
+    watched->last_scan_ns = shared->start_ns;
+    if (write_facts(watched, facts, err))
+        return watched;
+
+fail:
+    if (watched->writer && !lw_lap_writer_close(watched->writer, NULL)) {
+        /* The sentence in ERR is the one that counts. */
+    }
+    free_watched(watched);
+    return NULL;
+}
+
+/* ---- threads ---------------------------------------------------------------------- */
+
+/* Is there a thread in the slot that we have not finished with? An agent that takes a
+ * slot holds it in state ENDED for a moment: then it is of a generation we know to be
+ * over, or has no end yet. */
+static bool slot_is_taken(const struct lw_watched_thread *thread,
+                          struct lw_agent_thread *slot)
+{
+    uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    uint32_t generation = atomic_load(&slot->generation);
+
+    if (state == LW_THREAD_LIVE)
+        return true;
+    return state == LW_THREAD_ENDED && generation != thread->read_generation &&
+           atomic_load(&slot->end_ticks) != 0;
+}
+
+static bool update_name(struct lw_watched *watched, struct lw_watched_thread *thread,
+                        struct lw_agent_thread *slot, bool *changed,
+                        struct lw_error *err)
+{
+    char name[sizeof(thread->name)];
+    uint32_t len = atomic_load_explicit(&slot->name_len, memory_order_acquire);
+
+    *changed = false;
+    if (len > sizeof(name))
+        len = sizeof(name);
+    memcpy(name, slot->name, sizeof(name));
+    if (len == thread->name_len && memcmp(name, thread->name, len) == 0)
+        return true;
+    if (!lw_lap_writer_string(watched->writer, name, len, &thread->row.name, err))
+        return false;
+    memcpy(thread->name, name, sizeof(name));
+    thread->name_len = len;
+    *changed = true;
+    return true;
+}
+
+static bool add_thread(struct lw_watched *watched, struct lw_watched_thread *thread,
+                       struct lw_agent_thread *slot, uint32_t generation,
+                       const struct lw_calibration *calibration, struct lw_error *err)
+{
+    bool changed;
+
+    memset(&thread->row, 0, sizeof(thread->row));
+    thread->name_len = 0;
+    thread->row.tid = slot->tid;
+    thread->row.start_ns =
+        lw_calibration_ns(calibration, watched->shared.clock, slot->start_ticks);
+    if (!update_name(watched, thread, slot, &changed, err) ||
+        !lw_lap_writer_thread(watched->writer, &thread->row, &thread->ring.thread, err))
+        return false;
+    thread->ring.generation = generation;
+    thread->is_known = true;
+    thread->is_over = false;
+    thread->quiet_looks = 0;
+    return true;
+}
+
+/* Bring what is known of the slot's thread up to date; is_known says whether there is
+ * one to look at. */
+static bool meet_thread(struct lw_watched *watched, struct lw_watched_thread *thread,
+                        struct lw_agent_thread *slot,
+                        const struct lw_watched_look *look, struct lw_error *err)
+{
+    uint32_t generation = atomic_load(&slot->generation);
+    bool changed = false;
+
+    if (!slot_is_taken(thread, slot)) {
+        thread->is_known = false;
+        return true;
+    }
+    if (!thread->is_known || thread->ring.generation != generation) {
+        if (!add_thread(watched, thread, slot, generation, look->calibration, err))
+            return false;
+    } else if (!update_name(watched, thread, slot, &changed, err)) {
+        return false;
+    }
+    if (atomic_load_explicit(&slot->state, memory_order_acquire) == LW_THREAD_ENDED) {
+        thread->is_over = true;
+        thread->row.end_ns = lw_calibration_ns(look->calibration, watched->shared.clock,
+                                               atomic_load(&slot->end_ticks));
+        changed = true;
+    }
+    return !changed || lw_lap_writer_update_thread(watched->writer, thread->ring.thread,
+                                                   &thread->row, err);
+}
+
+/* After a look that told everything: the agent may use the slot again. */
+static void let_go(struct lw_watched_thread *thread, struct lw_agent_thread *slot)
+{
+    uint32_t ended = LW_THREAD_ENDED;
+
+    thread->read_generation = thread->ring.generation;
+    thread->is_known = false;
+    atomic_compare_exchange_strong(&slot->state, &ended, LW_THREAD_READ);
+}
+
+/* ---- trees ------------------------------------------------------------------------ */
+
+/* Had the thread an event since the last look? The agent counts a call just after it
+ * stamps the time, so a thread counts as quiet only when it has been so for two looks. */
+static bool is_quiet(struct lw_watched_thread *thread, struct lw_agent_thread *slot)
+{
+    uint64_t last = atomic_load_explicit(&slot->last_ticks, memory_order_acquire);
+
+    if (last != thread->last_ticks) {
+        thread->last_ticks = last;
+        thread->quiet_looks = 0;
+    } else {
+        thread->quiet_looks++;
+    }
+    return thread->quiet_looks >= 2;
+}
+
+/* The call a thread is in has run since `last_ticks`, which is in no node yet. While
+ * the program lives, that is believed only if nothing has moved since the look before:
+ * else an event may be half stored, and its time would be told twice. */
+static bool tell_running(struct lw_watched *watched, struct lw_watched_thread *thread,
+                         struct lw_agent_thread *slot,
+                         const struct lw_tree_context *context, uint64_t now,
+                         bool is_last, struct lw_error *err)
+{
+    const struct lw_shared *shared = &watched->shared;
+    uint64_t last = atomic_load_explicit(&slot->last_ticks, memory_order_acquire);
+    uint32_t current = atomic_load_explicit(&slot->current, memory_order_acquire);
+    uint32_t function = 0;
+    uint64_t self = 0;
+    bool same_call, has_moved;
+
+    if (current < shared->node_count) {
+        struct lw_agent_node *node = lw_shared_node(shared, current);
+
+        function = atomic_load_explicit(&node->function, memory_order_acquire);
+        self = atomic_load_explicit(&node->self_ticks, memory_order_relaxed);
+    }
+    same_call = last == thread->last_ticks && current == thread->current &&
+                thread->quiet_looks > 0;
+    has_moved = same_call ? self != thread->current_self : !is_last;
+    thread->current = current;
+    thread->current_self = self;
+    if (has_moved || function == 0 || function == LW_FUNCTION_ROOT || now <= last)
+        return true;
+    return lw_trees_run_ahead(&watched->trees, context, current, thread->ring.thread,
+                              self + (now - last), err);
+}
+
+/* Hand the collected changes to the writer, all or none. */
+static bool write_changes(struct lw_watched *watched,
+                          const struct lw_watched_look *look, uint64_t now_ns,
+                          struct lw_error *err)
+{
+    struct lw_trees *trees = &watched->trees;
+
+    if (!lw_grow(&watched->rows, &watched->row_capacity, trees->change_count,
+                 sizeof(*watched->rows), err))
+        return false;
+    for (size_t i = 0; i < trees->change_count; i++) {
+        const struct lw_tree_change *change = &trees->changes[i];
+
+        watched->rows[i].thread = change->thread;
+        watched->rows[i].stack = change->stack;
+        watched->rows[i].calls = change->calls;
+        watched->rows[i].self_ns = lw_calibration_span_ns(
+            look->calibration, watched->shared.clock, change->self_ticks);
+    }
+    if (trees->change_count > 0 &&
+        !lw_lap_writer_calls(watched->writer, watched->rows, trees->change_count,
+                             watched->last_scan_ns, now_ns, err))
+        return false;
+    watched->last_scan_ns = now_ns;
+    return true;
+}
+
+static bool scan_trees(struct lw_watched *watched,
+                       const struct lw_tree_context *context,
+                       const struct lw_watched_look *look, struct lw_error *err)
+{
+    const struct lw_shared *shared = &watched->shared;
+    uint32_t blocks = lw_shared_blocks_used(shared);
+    uint64_t now;
+
+    for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
+        struct lw_watched_thread *thread = &watched->threads[slot];
+
+        if (thread->is_known)
+            thread->has_news = !is_quiet(thread, lw_shared_thread(shared, slot)) ||
+                               thread->is_over || look->is_last;
+        else
+            thread->has_news = false;
+    }
+    for (uint32_t block = 0; block < blocks; block++) {
+        uint32_t slot = lw_shared_block_owner(shared, block);
+
+        if (slot != LW_NO_SLOT && watched->threads[slot].has_news &&
+            !lw_trees_scan(&watched->trees, context, block,
+                           watched->threads[slot].ring.thread, err))
+            return false;
+    }
+    now = look->end_ticks ? look->end_ticks : lw_calibration_now(shared->clock);
+    for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
+        struct lw_watched_thread *thread = &watched->threads[slot];
+
+        if (thread->is_known && !thread->is_over &&
+            !tell_running(watched, thread, lw_shared_thread(shared, slot), context, now,
+                          look->is_last, err))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the look --------------------------------------------------------------------- */
+
+static bool tell_losses(struct lw_watched *watched, struct lw_error *err)
+{
+    struct lw_agent_header *header = lw_shared_header(&watched->shared);
+    uint64_t strange = watched->strange_records + watched->trees.damaged_nodes +
+                       (watched->log.damaged ? 1 : 0);
+
+    for (unsigned i = 0; i < LW_LOSS_COUNT; i++) {
+        uint64_t lost = atomic_load_explicit(&header->lost[i], memory_order_relaxed);
+        const char *cause = losses[i].cause ? losses[i].cause : "a cause newer than us";
+        const char *unit = losses[i].unit ? losses[i].unit : "events";
+
+        if (lost <= watched->told_lost[i])
+            continue;
+        if (!lw_lap_writer_loss(watched->writer, cause, unit,
+                                lost - watched->told_lost[i], err))
+            return false;
+        watched->told_lost[i] = lost;
+    }
+    if (strange > watched->told_strange) {
+        if (!lw_lap_writer_loss(watched->writer, "made no sense in shared memory",
+                                "records", strange - watched->told_strange, err))
+            return false;
+        watched->told_strange = strange;
+    }
+    return true;
+}
+
+static bool read_rings(struct lw_watched *watched,
+                       const struct lw_tree_context *context,
+                       const struct lw_watched_look *look, double *ring_fill,
+                       struct lw_error *err)
+{
+    struct lw_ring_reader reader = {
+        .trees = &watched->trees,
+        .context = context,
+        .calibration = look->calibration,
+        .spans = watched->spans,
+    };
+    bool done = true;
+
+    for (uint32_t slot = 0; done && slot < watched->shared.thread_slots; slot++) {
+        struct lw_watched_thread *thread = &watched->threads[slot];
+        double fill = 0;
+
+        if (thread->is_known)
+            done = lw_ring_read(&reader, &thread->ring, &fill, err);
+        if (fill > *ring_fill)
+            *ring_fill = fill;
+    }
+    watched->strange_records += reader.strange_records;
+    return done;
+}
+
+/* Everything but the flush. */
+static bool collect(struct lw_watched *watched, const struct lw_watched_look *look,
+                    double *ring_fill, struct lw_error *err)
+{
+    const struct lw_shared *shared = &watched->shared;
+    const struct lw_tree_context context = {
+        .shared = shared,
+        .log = &watched->log,
+        .writer = watched->writer,
+    };
+    uint64_t now_ns = lw_clock_ns();
+
+    if (!lw_name_log_read(&watched->log, shared, watched->writer, err))
+        return false;
+    for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
+        if (!meet_thread(watched, &watched->threads[slot],
+                         lw_shared_thread(shared, slot), look, err))
+            return false;
+    }
+    if (!read_rings(watched, &context, look, ring_fill, err))
+        return false;
+    if (!look->rings_only) {
+        if (!scan_trees(watched, &context, look, err) ||
+            !write_changes(watched, look, now_ns, err)) {
+            lw_trees_abandon(&watched->trees, shared);
+            return false;
+        }
+        lw_trees_commit(&watched->trees);
+        for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
+            if (watched->threads[slot].is_known && watched->threads[slot].is_over)
+                let_go(&watched->threads[slot], lw_shared_thread(shared, slot));
+        }
+    }
+    return tell_losses(watched, err);
+}
+
+bool lw_watched_read(struct lw_watched *watched, const struct lw_watched_look *look,
+                     double *ring_fill, struct lw_error *err)
+{
+    bool done;
+
+    *ring_fill = 0;
+    done = collect(watched, look, ring_fill, err);
+    if (!look->rings_only)
+        atomic_fetch_add(&lw_shared_header(&watched->shared)->recorder_reads, 1);
+    return lw_lap_writer_flush(watched->writer, done ? err : NULL) && done;
+}
+
+bool lw_watched_is_finished(const struct lw_watched *watched)
+{
+    return atomic_load_explicit(&lw_shared_header(&watched->shared)->state,
+                                memory_order_acquire) == LW_AGENT_FINISHED;
+}
+
+static bool write_ends(struct lw_watched *watched, uint64_t end_ns, int exit_code,
+                       struct lw_error *err)
+{
+    for (uint32_t slot = 0; slot < watched->shared.thread_slots; slot++) {
+        struct lw_watched_thread *thread = &watched->threads[slot];
+
+        if (!thread->is_known)
+            continue;
+        thread->row.end_ns = end_ns;
+        if (!lw_lap_writer_update_thread(watched->writer, thread->ring.thread,
+                                         &thread->row, err))
+            return false;
+    }
+    return lw_lap_writer_meta_u64(watched->writer, "end_ns", end_ns, err) &&
+           (exit_code < 0 || lw_lap_writer_meta_u64(watched->writer, "exit_code",
+                                                    (uint64_t)exit_code, err));
+}
+
+bool lw_watched_close(struct lw_watched *watched, const struct lw_watched_look *look,
+                      int exit_code, struct lw_error *err)
+{
+    uint64_t end_ns = look->end_ticks
+                          ? lw_calibration_ns(look->calibration, watched->shared.clock,
+                                              look->end_ticks)
+                          : lw_clock_ns();
+    double ring_fill = 0;
+    bool done = collect(watched, look, &ring_fill, err);
+
+    done = write_ends(watched, end_ns, exit_code, done ? err : NULL) && done;
+    done = lw_lap_writer_close(watched->writer, done ? err : NULL) && done;
+    free_watched(watched);
+    return done;
+}

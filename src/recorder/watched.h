@@ -1,0 +1,87 @@
+/* One process that is being recorded: its shared memory on one side, its segments of
+ * the recording on the other.
+ *
+ * A look reads what the agent has put there since the last look and flushes it to disk.
+ * Looks may come at any time and may fail (no memory, a full disk): what could not be
+ * told is found again by the next one, for the memory stays ours after the process is
+ * gone. */
+#ifndef LW_RECORDER_WATCHED_H
+#define LW_RECORDER_WATCHED_H
+
+#include "recorder/ring.h"
+
+/* A thread slot, as far as we know it. */
+struct lw_watched_thread {
+    struct lw_ring_place ring; /* with its generation and its number in the recording */
+    uint32_t read_generation;  /* of the last thread we are done with; 0: none */
+    bool is_known;             /* ring.thread is the number of ring.generation */
+    bool is_over;              /* ended, this is the last look */
+    bool has_news;             /* its blocks are worth a scan in this look */
+    struct lw_thread row;      /* as the recording knows it */
+    char name[92];             /* likewise, to see it change */
+    uint32_t name_len;
+
+    /* As it was at the last look. */
+    uint64_t last_ticks;
+    uint32_t current;
+    uint64_t current_self; /* self ticks of `current` */
+    unsigned quiet_looks;  /* in a row without an event */
+};
+
+struct lw_watched {
+    uint64_t pid;
+    int pid_fd;      /* readable when the process has ended; -1: none; owned */
+    uint32_t number; /* of its series of segments */
+
+    struct lw_shared shared;
+    struct lw_lap_writer *writer;
+    struct lw_name_log log;
+    struct lw_trees trees;
+    struct lw_watched_thread *threads; /* by slot; owned */
+    struct lw_call_row *rows;          /* scratch; owned */
+    size_t row_capacity;
+    struct lw_span *spans; /* scratch; owned */
+    uint64_t told_lost[LW_LOSS_COUNT];
+    uint64_t told_strange; /* records and nodes that made no sense, so far */
+    uint64_t strange_records;
+
+    uint64_t last_scan_ns; /* of the trees: where the next window of calls begins */
+};
+
+/* What a process said of itself in its hello, and what /proc knows. */
+struct lw_watched_facts {
+    uint64_t pid;
+    const char *command;    /* for a person; NULL: not known */
+    const char *python;     /* version; NULL: not known */
+    int64_t rank;           /* -1: none */
+    uint64_t segment_bytes; /* of its segments (lap/writer.h); 0: the default */
+};
+
+/* Take over the region in FD (stays the caller's) and begin its series NUMBER in FOLDER.
+ * PID_FD becomes ours, also on failure. NULL with a sentence that does not name the
+ * process. */
+struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
+                                   int pid_fd, const struct lw_watched_facts *facts,
+                                   struct lw_error *err);
+
+struct lw_watched_look {
+    const struct lw_calibration *calibration; /* which has just looked */
+    bool rings_only;                          /* leave the trees for another time */
+    bool is_last;       /* nobody writes any more: the process is dead, or has let go */
+    uint64_t end_ticks; /* with is_last: when running calls ended; 0: now */
+};
+
+/* Read what is new and flush it. *RING_FILL becomes the share (0 to 1) of the fullest
+ * ring. False: something could not be told or written yet; go on as before. */
+bool lw_watched_read(struct lw_watched *watched, const struct lw_watched_look *look,
+                     double *ring_fill, struct lw_error *err) LW_MUST_CHECK;
+
+/* The agent said that its recording is over (the program goes on). */
+bool lw_watched_is_finished(const struct lw_watched *watched);
+
+/* The last look, then the end of the series; frees WATCHED in every case. EXIT_CODE as a
+ * shell gives it, -1: not known. False: some of it is not on disk. */
+bool lw_watched_close(struct lw_watched *watched, const struct lw_watched_look *look,
+                      int exit_code, struct lw_error *err) LW_MUST_CHECK;
+
+#endif
