@@ -27,16 +27,19 @@ def run(words: list[str], **env: str) -> int:
 
 def unit_results(row: dict[str, str]) -> list[results.Result]:
     """The tests of one program of cmocka tests; one more if it ended badly."""
-    found = []
+    name = row["name"].removeprefix("lapwing:")
+    found: list[results.Result] = []
     for line in row.get("stdout", "").splitlines():
         if match := TAP.match(line):
             outcome = "passed" if match["ok"] == "ok" else "failed"
             outcome = "skipped" if match["skip"] else outcome
-            found.append(results.Result(f"{row['name']}/{match['name']}", outcome))
+            found.append(results.Result(f"{name}/{match['name']}", outcome))
+        elif line.startswith("# ") and found and found[-1].outcome == "failed":
+            found[-1].message += line.removeprefix("# ") + "\n"
     bad = row["result"] not in ("OK", "SKIP")
     if bad and all(r.outcome != "failed" for r in found):
         message = row.get("stderr") or f"ended with {row['result']}"
-        found.append(results.Result(f"{row['name']}/ends well", "failed", message))
+        found.append(results.Result(f"{name}/ends well", "failed", message))
     return [results.judge(r) for r in found]
 
 
