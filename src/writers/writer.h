@@ -1,0 +1,38 @@
+/* What turns a profile into the bytes of another tool's format.
+ *
+ * A writer is one .c file that ends in one const struct lw_writer, and one line in
+ * writers.def. It appends to a buffer and knows nothing of files: the command replaces
+ * the file as a whole, or not at all. */
+#ifndef LW_WRITERS_WRITER_H
+#define LW_WRITERS_WRITER_H
+
+#include "base/buf.h"
+#include "lap/reader.h" /* enum lw_want */
+#include "model/profile.h"
+
+struct lw_writer {
+    const char *name;     /* of the format, for --to */
+    const char *summary;  /* one phrase: what opens such files */
+    const char *suffixes; /* ".prof .pstats", parted by spaces; the first is usual */
+    bool is_binary;       /* not for a terminal */
+    unsigned want;        /* enum lw_want: what of a profile it writes */
+
+    /* Append PROFILE to OUT, whose own failure the caller checks. A profile that holds
+     * nothing of what the format can say is LW_ERR_UNSUPPORTED, in one sentence. */
+    bool (*write)(const struct lw_profile *profile, struct lw_buf *out,
+                  struct lw_error *err);
+};
+
+/* All writers, sorted by name, from writers.def. */
+extern const struct lw_writer *const lw_writers[];
+extern const size_t lw_writer_count;
+
+#define LW_WRITER(name) extern const struct lw_writer lw_writer_##name;
+#include "writers/writers.def"
+#undef LW_WRITER
+
+/* By the format's name, or by the suffix of a file's path; NULL: there is none. */
+const struct lw_writer *lw_writer_find(const char *name);
+const struct lw_writer *lw_writer_for_path(const char *path);
+
+#endif
