@@ -1,3 +1,4 @@
+#!/bin/sh
 # Makes three runs to list: one that ended well, one that failed in a tree with changes,
 # and one whose recorder was killed.
 
