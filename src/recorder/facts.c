@@ -2,7 +2,9 @@
 
 #include "recorder/facts.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -154,6 +156,28 @@ int64_t lw_facts_rank(pid_t pid)
         rank = find_number((const char *)view.bytes, view.len, names[i]);
     lw_file_close(&view);
     return rank;
+}
+
+uint64_t lw_facts_image(pid_t pid)
+{
+    enum { START_STACK = 28, AFTER_NAME = 3 }; /* fields of /proc/PID/stat, from 1 */
+    char text[2048], *at;
+    ssize_t len;
+    int fd;
+
+    snprintf(text, sizeof(text), "/proc/%d/stat", (int)pid);
+    fd = open(text, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    len = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (len <= 0)
+        return 0;
+    text[len] = '\0';
+    at = strrchr(text, ')'); /* ends the name, which may hold anything */
+    for (int field = AFTER_NAME; at && field <= START_STACK; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
 }
 
 /* The LEN bytes at TEXT, strings with their NULs, as a list up to NULL; one piece of

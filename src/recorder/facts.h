@@ -25,6 +25,10 @@ char **lw_facts_command_line(pid_t pid, struct lw_error *err);
  * with (RANK, as torchrun sets it, or its cousins); -1: none, or not to be seen. */
 int64_t lw_facts_rank(pid_t pid);
 
+/* A number that stays the same until process PID replaces itself (exec); 0: it is gone,
+ * or not to be seen. Where its stack begins, in fact, which the kernel picks anew. */
+uint64_t lw_facts_image(pid_t pid);
+
 /* What a hello's text says (agent/layout.h): strings one behind the other. */
 struct lw_hello_text {
     const char *executable; /* "" if it was cut off */

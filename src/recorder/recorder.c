@@ -162,6 +162,20 @@ static void close_predecessor(struct lw_recorder *recorder,
     }
 }
 
+/* A forked process starts as its parent's image, and may have become another program
+ * before we came to look. */
+static void inherit_image(const struct lw_recorder *recorder, struct lw_watched *child)
+{
+    if (!(child->shared.flags & LW_AGENT_FORKED))
+        return;
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        const struct lw_watched *watched = recorder->processes[i];
+
+        if (watched->pid == child->shared.parent_pid && !watched->is_replaced)
+            child->image = watched->image;
+    }
+}
+
 static void set_python(struct lw_recorder *recorder, const char *version)
 {
     struct lw_run_info *info = &recorder->run.info;
@@ -213,6 +227,7 @@ static void greet(struct lw_recorder *recorder, struct lw_hello *hello)
         return;
     }
     recorder->last_number++;
+    inherit_image(recorder, watched);
     close_predecessor(recorder, watched);
     if (!lw_grow(&recorder->processes, &recorder->process_capacity,
                  recorder->process_count + 1, sizeof(*recorder->processes), &err)) {
@@ -314,7 +329,7 @@ static void look_at_all(struct lw_recorder *recorder)
     for (size_t i = recorder->process_count; i-- > 0;) {
         double fill;
 
-        if (lw_watched_is_finished(recorder->processes[i])) {
+        if (lw_watched_is_over(recorder->processes[i])) {
             recorder->is_over =
                 recorder->is_over ||
                 (pid_t)recorder->processes[i]->pid == recorder->asked_by;

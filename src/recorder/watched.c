@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "recorder/facts.h"
 
 /* What the agent lost, in the words of a report: "CAUSE: 12 UNIT". */
 static const struct {
@@ -75,6 +76,7 @@ struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
     watched->pid = facts->pid;
     watched->pid_fd = pid_fd;
     watched->number = number;
+    watched->image = lw_facts_image((pid_t)facts->pid);
     lw_name_log_init(&watched->log);
     if (!lw_shared_open(shared, fd, err) ||
         !lw_trees_init(&watched->trees, shared, err) ||
@@ -277,16 +279,25 @@ static bool scan_trees(struct lw_watched *watched,
 {
     const struct lw_shared *shared = &watched->shared;
     uint32_t blocks = lw_shared_blocks_used(shared);
+    bool is_idle = true;
     uint64_t now;
 
     for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
 
-        if (thread->is_known)
-            thread->has_news = !is_quiet(thread, lw_shared_thread(shared, slot)) ||
-                               thread->is_over || look->is_last;
-        else
-            thread->has_news = false;
+        thread->has_news = false;
+        if (!thread->is_known)
+            continue;
+        thread->has_news = !is_quiet(thread, lw_shared_thread(shared, slot)) ||
+                           thread->is_over || look->is_last;
+        is_idle = is_idle && thread->quiet_looks > 0;
+    }
+    /* Where nothing happens at all, it may be because the program is gone: a call that
+     * never returns from exec would seem to run for ever. */
+    if (is_idle && !look->is_last && watched->image != 0) {
+        uint64_t image = lw_facts_image((pid_t)watched->pid);
+
+        watched->is_replaced = image != 0 && image != watched->image;
     }
     for (uint32_t block = 0; block < blocks; block++) {
         uint32_t slot = lw_shared_block_owner(shared, block);
@@ -300,7 +311,7 @@ static bool scan_trees(struct lw_watched *watched,
     for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
 
-        if (thread->is_known && !thread->is_over &&
+        if (thread->is_known && !thread->is_over && !watched->is_replaced &&
             !tell_running(watched, thread, lw_shared_thread(shared, slot), context, now,
                           look->is_last, err))
             return false;
@@ -411,9 +422,10 @@ bool lw_watched_read(struct lw_watched *watched, const struct lw_watched_look *l
     return lw_lap_writer_flush(watched->writer, done ? err : NULL) && done;
 }
 
-bool lw_watched_is_finished(const struct lw_watched *watched)
+bool lw_watched_is_over(const struct lw_watched *watched)
 {
-    return atomic_load_explicit(&lw_shared_header(&watched->shared)->state,
+    return watched->is_replaced ||
+           atomic_load_explicit(&lw_shared_header(&watched->shared)->state,
                                 memory_order_acquire) == LW_AGENT_FINISHED;
 }
 
@@ -435,13 +447,25 @@ static bool write_ends(struct lw_watched *watched, uint64_t end_ns, int exit_cod
                                                     (uint64_t)exit_code, err));
 }
 
+/* When the process was last seen to do something, or LOOK says, or now. */
+static uint64_t end_of(const struct lw_watched *watched,
+                       const struct lw_watched_look *look)
+{
+    uint64_t ticks = look->end_ticks;
+
+    if (watched->is_replaced) {
+        for (uint32_t slot = 0; slot < watched->shared.thread_slots; slot++)
+            if (watched->threads[slot].last_ticks > ticks)
+                ticks = watched->threads[slot].last_ticks;
+    }
+    return ticks ? lw_calibration_ns(look->calibration, watched->shared.clock, ticks)
+                 : lw_clock_ns();
+}
+
 bool lw_watched_close(struct lw_watched *watched, const struct lw_watched_look *look,
                       int exit_code, struct lw_error *err)
 {
-    uint64_t end_ns = look->end_ticks
-                          ? lw_calibration_ns(look->calibration, watched->shared.clock,
-                                              look->end_ticks)
-                          : lw_clock_ns();
+    uint64_t end_ns = end_of(watched, look);
     double ring_fill = 0;
     bool done = collect(watched, look, &ring_fill, err);
 

@@ -30,8 +30,10 @@ struct lw_watched_thread {
 
 struct lw_watched {
     uint64_t pid;
-    int pid_fd;      /* readable when the process has ended; -1: none; owned */
-    uint32_t number; /* of its series of segments */
+    int pid_fd;       /* readable when the process has ended; -1: none; owned */
+    uint32_t number;  /* of its series of segments */
+    uint64_t image;   /* lw_facts_image() when it said hello */
+    bool is_replaced; /* it has become another program since: nothing more will come */
 
     struct lw_shared shared;
     struct lw_lap_writer *writer;
@@ -76,8 +78,9 @@ struct lw_watched_look {
 bool lw_watched_read(struct lw_watched *watched, const struct lw_watched_look *look,
                      double *ring_fill, struct lw_error *err) LW_MUST_CHECK;
 
-/* The agent said that its recording is over (the program goes on). */
-bool lw_watched_is_finished(const struct lw_watched *watched);
+/* Nothing more will come though the process lives: its agent has said so, or it has
+ * become another program. */
+bool lw_watched_is_over(const struct lw_watched *watched);
 
 /* The last look, then the end of the series; frees WATCHED in every case. EXIT_CODE as a
  * shell gives it, -1: not known. False: some of it is not on disk. */
