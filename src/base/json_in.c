@@ -76,6 +76,17 @@ static enum lw_json_token close_bracket(struct lw_json_in *json)
     return complete(json, token);
 }
 
+static uint64_t load_u64(const char *bytes)
+{
+    uint64_t word;
+
+    memcpy(&word, bytes, sizeof(word));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
+}
+
 static bool is_hex(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
@@ -97,24 +108,22 @@ static size_t escape_size(const char *p, const char *end)
 }
 
 /* The first byte from P on that may not pass unlooked-at in a string: a quote, a
- * backslash or a control. Eight at a time: a byte's high bit is set in the test where
- * the byte is below a bound, or zero after xor with the one looked for. A borrow can
- * also set the bit of the byte above a hit, which is why the last steps are single. */
+ * backslash or a control. Eight at a time: (word - ones * n) & ~word has the high bit of
+ * each byte below n, and a byte looked for is zero after xor. A borrow may mark the
+ * byte above a hit as well, but never one below, so the lowest mark is right. */
 static const char *scan_string(const char *p, const char *end)
 {
     const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
 
-    while (end - p >= 8) {
-        uint64_t word, quote, backslash;
+    for (; end - p >= 8; p += 8) {
+        uint64_t word = load_u64(p);
+        uint64_t quote = word ^ ones * '"', backslash = word ^ ones * '\\';
+        uint64_t hits = (((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote) |
+                         ((backslash - ones) & ~backslash)) &
+                        highs;
 
-        memcpy(&word, p, sizeof(word));
-        quote = word ^ ones * '"';
-        backslash = word ^ ones * '\\';
-        if ((((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote) |
-             ((backslash - ones) & ~backslash)) &
-            highs)
-            break;
-        p += 8;
+        if (hits)
+            return p + __builtin_ctzll(hits) / 8;
     }
     while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20)
         p++;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define STOPS 0x8080808080808080u /* where a byte that ends a number has no bit */
+
 static uint64_t fail(struct lw_cursor *c)
 {
     c->failed = true;
@@ -41,6 +43,17 @@ static uint64_t bytewise(struct lw_cursor *c)
     return fail(c);
 }
 
+/* WORD holds a number of at most eight bytes, whose last one is marked by the lowest
+ * bit in STOPS. Keep the bytes up to there, then close the gaps of one bit between
+ * groups of 7, of two between groups of 14, of four between groups of 28. */
+static inline uint64_t squeeze(uint64_t word, uint64_t stops)
+{
+    word &= stops ^ (stops - 1);
+    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+    return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+}
+
 uint64_t lw_cursor_varint_slow(struct lw_cursor *c)
 {
     uint64_t word, stops;
@@ -48,17 +61,36 @@ uint64_t lw_cursor_varint_slow(struct lw_cursor *c)
     if (lw_cursor_left(c) < 8)
         return bytewise(c);
     word = load_u64(c->next);
-    stops = ~word & 0x8080808080808080u; /* a bit for each byte that ends a number */
+    stops = ~word & STOPS;
     if (!stops)
         return bytewise(c);
     c->next += __builtin_ctzll(stops) / 8 + 1;
+    return squeeze(word, stops);
+}
 
-    /* Keep the bytes up to the first stop, then close the gaps of one bit between
-     * groups of 7, of two between groups of 14, of four between groups of 28. */
-    word &= stops ^ (stops - 1);
-    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
-    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
-    return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+void lw_cursor_varints(struct lw_cursor *c, uint64_t *out, size_t count)
+{
+    const unsigned char *next = c->next;
+    size_t i = 0;
+
+    while (i < count && c->end - next >= 8) {
+        uint64_t word = load_u64(next), stops = ~word & STOPS;
+
+        if (!stops) {
+            c->next = next;
+            out[i++] = bytewise(c);
+            next = c->next;
+        } else if (stops & 0x80) {
+            out[i++] = word & 0x7f;
+            next++;
+        } else {
+            out[i++] = squeeze(word, stops);
+            next += __builtin_ctzll(stops) / 8 + 1;
+        }
+    }
+    c->next = next;
+    for (; i < count; i++)
+        out[i] = lw_cursor_varint(c);
 }
 
 uint32_t lw_cursor_u32(struct lw_cursor *c)

@@ -62,6 +62,10 @@ static inline uint64_t lw_cursor_varint(struct lw_cursor *c)
     return lw_cursor_varint_slow(c);
 }
 
+/* A column of COUNT numbers into OUT, which is the fast way to read many: they stay in
+ * registers. On failure the rest of OUT is zero. */
+void lw_cursor_varints(struct lw_cursor *c, uint64_t *out, size_t count);
+
 static inline int64_t lw_cursor_zigzag(struct lw_cursor *c)
 {
     return lw_unzigzag(lw_cursor_varint(c));

@@ -168,6 +168,27 @@ TEST(a_varint_reads_the_same_near_the_end_of_the_bytes_as_far_from_it)
     }
 }
 
+TEST(a_column_of_varints_reads_as_its_numbers_one_by_one)
+{
+    struct lw_buf buf;
+    uint64_t got[300];
+
+    lw_buf_init(&buf, 0);
+    for (uint64_t i = 0; i < 300; i++)
+        lw_buf_add_varint(&buf, i % 3 ? i : UINT64_MAX >> i % 64);
+    for (size_t cut = 0; cut <= buf.len; cut += 7) {
+        struct lw_cursor column = lw_cursor_make(buf.bytes, cut);
+        struct lw_cursor one = column;
+
+        lw_cursor_varints(&column, got, 300);
+        for (uint64_t i = 0; i < 300; i++)
+            CHECK_EQ(got[i], lw_cursor_varint(&one));
+        CHECK_EQ(column.failed, one.failed);
+        CHECK(column.next == one.next);
+    }
+    lw_buf_release(&buf);
+}
+
 TEST(small_negative_numbers_are_short)
 {
     struct lw_buf buf;
