@@ -198,7 +198,8 @@ static void add_program(struct lw_help *help)
     lw_help_heading(help, "Commands");
     help->column = 12;
     for (size_t i = 0; i < lw_command_count; i++)
-        lw_help_row(help, lw_commands[i]->name, lw_commands[i]->summary);
+        if (!lw_commands[i]->is_internal)
+            lw_help_row(help, lw_commands[i]->name, lw_commands[i]->summary);
     lw_help_heading(help, "Options");
     help->column = 17;
     lw_help_row(help, "-h, --help", "print this help; after a command, its help");
