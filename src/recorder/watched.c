@@ -215,8 +215,8 @@ static bool is_quiet(struct lw_watched_thread *thread, struct lw_agent_thread *s
 }
 
 /* The call a thread is in has run since `last_ticks`, which is in no node yet. While
- * the program lives, that is believed only if nothing has moved since the look before:
- * else an event may be half stored, and its time would be told twice. */
+ * the program lives, that is believed only if nothing has moved since this was first
+ * seen: else an event may be half stored, and its time would be told twice. */
 static bool tell_running(struct lw_watched *watched, struct lw_watched_thread *thread,
                          struct lw_agent_thread *slot,
                          const struct lw_tree_context *context, uint64_t now,
@@ -238,8 +238,10 @@ static bool tell_running(struct lw_watched *watched, struct lw_watched_thread *t
     same_call = last == thread->last_ticks && current == thread->current &&
                 thread->quiet_looks > 0;
     has_moved = same_call ? self != thread->current_self : !is_last;
-    thread->current = current;
-    thread->current_self = self;
+    if (!same_call) {
+        thread->current = current;
+        thread->current_self = self;
+    }
     if (has_moved || function == 0 || function == LW_FUNCTION_ROOT || now <= last)
         return true;
     return lw_trees_run_ahead(&watched->trees, context, current, thread->ring.thread,

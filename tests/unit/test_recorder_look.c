@@ -1,0 +1,433 @@
+/* What the recorder makes of a region: counts, times, threads, spans, losses. */
+
+#include <pthread.h>
+
+#include "base/alloc.h"
+#include "recorder_agent.h"
+
+TEST(counts_and_times_of_each_path_arrive_exactly)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    struct lw_call_row row;
+    uint64_t now;
+
+    agent_open(&agent, 0);
+    uint32_t outer = agent_name(&agent, LW_NAME_PYTHON, "outer");
+    uint32_t inner = agent_name(&agent, LW_NAME_C, "inner");
+    recording_open(&recording, &agent);
+    now = agent.main->slot->start_ticks;
+
+    for (int look = 0; look < 3; look++) {
+        for (int i = 0; i < 100; i++) {
+            lw_calls_enter(agent.main, outer, now += 10);
+            lw_calls_enter(agent.main, inner, now += 20);
+            lw_calls_leave(agent.main, now += 30);
+            lw_calls_leave(agent.main, now += 40);
+        }
+        CHECK(recording_read(&recording));
+    }
+    profile = recording_close(&recording, now);
+
+    row = calls_at(profile, "outer");
+    CHECK_EQ(row.calls, 300);
+    CHECK_EQ(row.self_ns, 300 * (20 + 40));
+    row = calls_at(profile, "outer;inner");
+    CHECK_EQ(row.calls, 300);
+    CHECK_EQ(row.self_ns, 300 * 30);
+    CHECK_EQ(profile->call_count, 2);
+    CHECK_EQ(profile->thread_count, 1);
+    CHECK_EQ(profile->threads[0].tid, agent.main->slot->tid);
+    CHECK_EQ(profile->loss_count, 0);
+    CHECK_EQ(profile->processes[0].exit_code, 0);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(frames_keep_file_line_kind_and_variant)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    const struct lw_frame *frame;
+    const struct lw_stack *stacks;
+    struct lw_agent_name head = { .number = 1,
+                                  .first_line = 42,
+                                  .kind = LW_NAME_C,
+                                  .variant = 3,
+                                  .file_len = 5,
+                                  .name_len = 4 };
+
+    agent_open(&agent, LW_AGENT_C_CALLS);
+    CHECK(lw_region_add_name(&agent.region, &head, "m\0dul", "f\xff;x"));
+    recording_open(&recording, &agent);
+    lw_calls_enter(agent.main, 1, agent.main->slot->start_ticks + 5);
+    profile = recording_close(&recording, 0);
+
+    CHECK_EQ(profile->call_count, 1);
+    CHECK(profile->has_c_calls);
+    stacks = lw_stacks_list(profile->stacks, &(size_t){ 0 });
+    frame = lw_profile_frame(profile, stacks[profile->calls[0].stack].frame);
+    CHECK_EQ(lw_strings_len(profile->strings, frame->file), 5);
+    CHECK_BYTES(lw_profile_text(profile, frame->file), "m\0dul", 5);
+    CHECK_STR(lw_profile_text(profile, frame->name), "f\xff;x");
+    CHECK_EQ(frame->first_line, 42);
+    CHECK_EQ(frame->kind, LW_FRAME_C);
+    CHECK_EQ(frame->variant, 3);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(a_call_that_still_runs_at_the_end_has_its_time)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    struct lw_call_row row;
+    uint64_t start;
+
+    agent_open(&agent, 0);
+    uint32_t sleep = agent_name(&agent, LW_NAME_PYTHON, "sleep");
+    recording_open(&recording, &agent);
+    start = agent.main->slot->start_ticks;
+    lw_calls_enter(agent.main, sleep, start + 1000);
+    profile = recording_close(&recording, start + 1000 + 10000000000);
+
+    row = calls_at(profile, "sleep");
+    CHECK_EQ(row.calls, 1);
+    CHECK_EQ(row.self_ns, 10000000000);
+    CHECK_EQ(profile->threads[0].end_ns, start + 1000 + 10000000000);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(time_told_of_a_running_call_is_not_told_again_when_it_returns)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    uint64_t start, end;
+
+    agent_open(&agent, 0);
+    uint32_t sleep = agent_name(&agent, LW_NAME_PYTHON, "sleep");
+    recording_open(&recording, &agent);
+    start = lw_clock_ns();
+    lw_calls_enter(agent.main, sleep, start);
+    for (int i = 0; i < 5; i++) {
+        usleep(2000);
+        CHECK(recording_read(&recording));
+    }
+    end = lw_clock_ns();
+    lw_calls_leave(agent.main, end);
+    CHECK(recording_read(&recording));
+    /* Again, from the same node, so that what was told ahead could be missing here. */
+    lw_calls_enter(agent.main, sleep, end + 100);
+    lw_calls_leave(agent.main, end + 300);
+    profile = recording_close(&recording, end + 300);
+
+    CHECK_EQ(calls_at(profile, "sleep").calls, 2);
+    CHECK_EQ(calls_at(profile, "sleep").self_ns, end - start + 200);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(a_running_call_is_in_the_file_before_it_returns)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    uint64_t start, looked;
+
+    agent_open(&agent, 0);
+    uint32_t sleep = agent_name(&agent, LW_NAME_PYTHON, "sleep");
+    recording_open(&recording, &agent);
+    start = lw_clock_ns();
+    lw_calls_enter(agent.main, sleep, start);
+    CHECK(recording_read(&recording));
+    usleep(20000);
+    looked = lw_clock_ns();
+    CHECK(recording_read(&recording));
+    profile = lw_lap_load(recording.folder, LW_WANT_ALL, NULL);
+    CHECK(profile);
+    CHECK(calls_at(profile, "sleep").self_ns >= looked - start);
+    lw_profile_free(profile);
+    lw_profile_free(recording_close(&recording, 0));
+    agent_close(&agent);
+}
+
+/* The agent adds the time to the node before it stamps the event: seen in between, the
+ * time must not count twice, be it ever so long. */
+TEST(an_event_caught_half_stored_is_not_told_twice)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    struct lw_agent_node *node;
+    uint64_t start;
+
+    agent_open(&agent, 0);
+    uint32_t sleep = agent_name(&agent, LW_NAME_PYTHON, "sleep");
+    recording_open(&recording, &agent);
+    start = lw_clock_ns() - 5000000000;
+    lw_calls_enter(agent.main, sleep, start);
+    CHECK(recording_read(&recording));
+    CHECK(recording_read(&recording));
+    node = &agent.region.nodes[lw_calls_current(agent.main)];
+    atomic_store(&node->self_ticks, 6000000000);
+    CHECK(recording_read(&recording));
+    profile = recording_close(&recording, start + 6000000000);
+    CHECK_EQ(calls_at(profile, "sleep").self_ns, 6000000000);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(deep_stacks_are_found_from_their_leaf)
+{
+    enum { DEPTH = 20000 };
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    const struct lw_stack *stacks;
+    size_t deepest = 0;
+    uint64_t now;
+
+    agent_open(&agent, 0);
+    uint32_t down = agent_name(&agent, LW_NAME_PYTHON, "down");
+    recording_open(&recording, &agent);
+    now = agent.main->slot->start_ticks;
+    for (int i = 0; i < DEPTH; i++)
+        lw_calls_enter(agent.main, down, ++now);
+    profile = recording_close(&recording, now + 1);
+
+    CHECK_EQ(profile->call_count, DEPTH);
+    stacks = lw_stacks_list(profile->stacks, &(size_t){ 0 });
+    for (size_t i = 0; i < profile->call_count; i++) {
+        size_t depth = 0;
+
+        if (i % 1000 != 0 && i + 1 != profile->call_count)
+            continue;
+        for (lw_stack_id s = profile->calls[i].stack; s; s = stacks[s].parent)
+            depth++;
+        deepest = depth > deepest ? depth : deepest;
+    }
+    CHECK_EQ(deepest, DEPTH);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+struct work {
+    struct agent *agent;
+    uint32_t function;
+    int calls;
+};
+
+static void *work_in_thread(void *argument)
+{
+    struct work *work = argument;
+    struct lw_calls_thread *thread = lw_calls_thread_new(&work->agent->region, 0);
+    uint64_t now = thread->slot->start_ticks;
+
+    for (int i = 0; i < work->calls; i++) {
+        lw_calls_enter(thread, work->function, now += 2);
+        lw_calls_leave(thread, now += 3);
+    }
+    memcpy(thread->slot->name, "worker", 6);
+    atomic_store(&thread->slot->name_len, 6);
+    lw_calls_thread_free(thread, true);
+    return NULL;
+}
+
+static void run_thread(struct work *work)
+{
+    pthread_t thread;
+
+    CHECK_EQ(pthread_create(&thread, NULL, work_in_thread, work), 0);
+    pthread_join(thread, NULL);
+}
+
+TEST(a_slot_used_again_is_another_thread_with_its_own_share)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    uint64_t seen[8] = { 0 };
+
+    agent_open(&agent, 0);
+    struct work work = { &agent, agent_name(&agent, LW_NAME_PYTHON, "f"), 10 };
+    recording_open(&recording, &agent);
+    run_thread(&work);
+    CHECK(recording_read(&recording)); /* its last look: the slot is free again */
+    work.calls = 25;
+    run_thread(&work);
+    CHECK_EQ(atomic_load(&agent.region.threads[1].generation), 2);
+    CHECK_EQ(atomic_load(&agent.region.threads[2].state), LW_THREAD_FREE);
+    profile = recording_close(&recording, 0);
+
+    CHECK_EQ(profile->thread_count, 3);
+    for (size_t i = 0; i < profile->call_count; i++)
+        seen[profile->calls[i].thread] += profile->calls[i].calls;
+    CHECK_EQ(seen[0], 0);
+    CHECK_EQ(seen[1], 10);
+    CHECK_EQ(seen[2], 25);
+    CHECK_STR(lw_profile_text(profile, profile->threads[1].name), "worker");
+    CHECK_STR(lw_profile_text(profile, profile->threads[2].name), "worker");
+    CHECK(profile->threads[1].end_ns > profile->threads[1].start_ns);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(a_slot_that_is_being_taken_is_left_alone)
+{
+    struct agent agent;
+    struct recording recording;
+
+    agent_open(&agent, 0);
+    recording_open(&recording, &agent);
+    atomic_store(&agent.region.threads[1].state, LW_THREAD_ENDED);
+    CHECK(recording_read(&recording));
+    CHECK_EQ(atomic_load(&agent.region.threads[1].state), LW_THREAD_ENDED);
+    lw_profile_free(recording_close(&recording, 0));
+    agent_close(&agent);
+}
+
+TEST(calls_made_while_we_look_are_counted_exactly)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    pthread_t threads[2];
+    struct work works[2];
+
+    agent_open(&agent, 0);
+    recording_open(&recording, &agent);
+    works[0] = (struct work){ &agent, agent_name(&agent, LW_NAME_PYTHON, "f"), 300000 };
+    works[1] = (struct work){ &agent, agent_name(&agent, LW_NAME_PYTHON, "g"), 200000 };
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, work_in_thread, &works[i]), 0);
+    for (int i = 0; i < 50; i++)
+        CHECK(recording_read(&recording));
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    profile = recording_close(&recording, 0);
+    CHECK_EQ(calls_at(profile, "f").calls, 300000);
+    CHECK_EQ(calls_at(profile, "g").calls, 200000);
+    CHECK_EQ(calls_at(profile, "f").self_ns, 900000);
+    CHECK_EQ(calls_at(profile, "g").self_ns, 600000);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(spans_marks_and_counters_come_out_of_the_ring)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    struct lw_agent_record record = { 0 };
+    double loss = 0.25;
+    uint64_t start;
+
+    agent_open(&agent, LW_AGENT_TIMELINE);
+    uint32_t train = agent_name(&agent, LW_NAME_PYTHON, "train");
+    uint32_t epoch = agent_name(&agent, LW_NAME_MARK, "epoch 1");
+    uint32_t value = agent_name(&agent, LW_NAME_COUNTER, "loss");
+    recording_open(&recording, &agent);
+    start = agent.main->slot->start_ticks;
+    lw_calls_enter(agent.main, train, start + 100);
+    record = (struct lw_agent_record){ .kind = LW_RECORD_MARK,
+                                       .id = epoch,
+                                       .ticks = start + 200,
+                                       .value = 50,
+                                       .node = lw_calls_current(agent.main) };
+    lw_region_add_record(&agent.region, agent.main->slot, &record);
+    record = (struct lw_agent_record){ .kind = LW_RECORD_COUNTER,
+                                       .id = value,
+                                       .ticks = start + 300 };
+    memcpy(&record.value, &loss, sizeof(loss));
+    lw_region_add_record(&agent.region, agent.main->slot, &record);
+    record = (struct lw_agent_record){ .kind = LW_RECORD_SPAN,
+                                       .id = lw_calls_current(agent.main),
+                                       .ticks = start + 100,
+                                       .value = 1000 };
+    lw_region_add_record(&agent.region, agent.main->slot, &record);
+    profile = recording_close(&recording, 0);
+
+    CHECK_EQ(profile->span_count, 2);
+    CHECK_STR(stack_text(profile, profile->spans[0].stack), "train;epoch 1");
+    CHECK_EQ(profile->spans[0].start_ns, start + 200);
+    CHECK_EQ(profile->spans[0].duration_ns, 50);
+    CHECK_STR(stack_text(profile, profile->spans[1].stack), "train");
+    CHECK_EQ(profile->spans[1].duration_ns, 1000);
+    CHECK_EQ(profile->counter_count, 1);
+    CHECK_NEAR(profile->counters[0].value, 0.25);
+    CHECK_STR(lw_profile_text(profile, profile->counters[0].name), "loss");
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(a_full_ring_is_emptied_and_what_it_dropped_is_said)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    struct lw_agent_record record = { .kind = LW_RECORD_SPAN, .value = 1 };
+    uint64_t capacity;
+    struct lw_watched_look look;
+    double fill;
+
+    agent_open(&agent, 0);
+    uint32_t f = agent_name(&agent, LW_NAME_PYTHON, "f");
+    recording_open(&recording, &agent);
+    capacity = agent.region.ring_mask + 1;
+    lw_calls_enter(agent.main, f, agent.main->slot->start_ticks + 1);
+    record.id = lw_calls_current(agent.main);
+    for (uint64_t i = 0; i < capacity + 77; i++) {
+        record.ticks = agent.main->slot->start_ticks + i;
+        lw_region_add_record(&agent.region, agent.main->slot, &record);
+    }
+    look = recording_look(&recording);
+    CHECK(lw_watched_read(recording.watched, &look, &fill, NULL));
+    CHECK_NEAR(fill, 1.0);
+    for (uint64_t i = 0; i < capacity; i++)
+        lw_region_add_record(&agent.region, agent.main->slot, &record);
+    profile = recording_close(&recording, 0);
+    CHECK_EQ(profile->span_count, 2 * capacity);
+    CHECK_EQ(lost(profile, "ring full"), 77);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(running_out_of_memory_only_delays)
+{
+    for (uint64_t n = 1; n < 60; n++) {
+        struct agent agent;
+        struct recording recording;
+        struct lw_profile *profile;
+        uint64_t now;
+
+        agent_open(&agent, 0);
+        uint32_t f = agent_name(&agent, LW_NAME_PYTHON, "f");
+        uint32_t g = agent_name(&agent, LW_NAME_PYTHON, "g");
+        recording_open(&recording, &agent);
+        now = agent.main->slot->start_ticks;
+        for (int look = 0; look < 3; look++) {
+            lw_calls_enter(agent.main, f, now += 10);
+            lw_calls_enter(agent.main, look == 1 ? f : g, now += 10);
+            lw_calls_leave(agent.main, now += 10);
+            lw_calls_leave(agent.main, now += 10);
+            lw_alloc_fail_in(n);
+            if (!recording_read(&recording)) {
+                /* That is what this is about. */
+            }
+            lw_alloc_fail_in(0);
+        }
+        profile = recording_close(&recording, now);
+        CHECK_EQ(calls_at(profile, "f").calls, 3);
+        CHECK_EQ(calls_at(profile, "f;g").calls, 2);
+        CHECK_EQ(calls_at(profile, "f;f").calls, 1);
+        CHECK_EQ(calls_at(profile, "f").self_ns, 60);
+        CHECK_EQ(profile->thread_count, 1);
+        lw_profile_free(profile);
+        agent_close(&agent);
+    }
+}
