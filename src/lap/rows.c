@@ -154,29 +154,32 @@ static inline bool decode(enum column_code code, unsigned width, unsigned char *
                           struct lw_cursor *in)
 {
     uint64_t most = width == 8 ? UINT64_MAX : ((uint64_t)1 << (8 * width)) - 1;
-    uint64_t before = 0;
+    uint64_t block[512], before = 0, largest = 0;
 
-    for (size_t i = 0; i < count; i++, field += stride) {
-        uint64_t value;
+    for (size_t done = 0; done < count;) {
+        size_t n = count - done;
 
-        if (code == FIXED) {
-            value = lw_cursor_u64(in);
-        } else if (code == STEP) {
-            value = before + (uint64_t)lw_cursor_zigzag(in);
-            before = value;
-        } else {
-            value = lw_cursor_varint(in);
-            if (code == BELOW) {
-                if (value == 0 || value > number + i)
+        if (n > sizeof(block) / sizeof(*block))
+            n = sizeof(block) / sizeof(*block);
+        if (code != FIXED)
+            lw_cursor_varints(in, block, n);
+        for (size_t i = 0; i < n; i++, field += stride) {
+            uint64_t value = code == FIXED ? lw_cursor_u64(in) : block[i];
+
+            if (code == STEP) {
+                value = before + (uint64_t)lw_unzigzag(value);
+                before = value;
+            } else if (code == BELOW) {
+                if (value == 0 || value > number + done + i)
                     return false;
-                value = number + i - value;
+                value = number + done + i - value;
             }
+            largest |= value;
+            store(field, width, value);
         }
-        if (value > most)
-            return false;
-        store(field, width, value);
+        done += n;
     }
-    return true;
+    return largest <= most; /* of all bits set in any: most is all ones */
 }
 
 /* The pairs of code and width that the table has, each with a loop of its own. */

@@ -3,7 +3,6 @@
 #ifndef LW_LAP_SUMS_H
 #define LW_LAP_SUMS_H
 
-#include "base/map.h"
 #include "model/profile.h"
 
 struct lw_sum {
@@ -15,21 +14,27 @@ struct lw_sum {
     uint64_t ns;
 };
 
+struct lw_sum_slot {
+    uint64_t key;    /* thread, state and stack */
+    uint32_t number; /* of the row, plus 1; 0: empty */
+};
+
 struct lw_sums {
     struct lw_sum *rows; /* owned; in order of first adding */
     size_t count, capacity;
-    struct lw_map by_key;
-    size_t last; /* row that the last add went to */
+    struct lw_sum_slot *slots; /* owned; a power of two of them, at most half in use */
+    size_t slot_count;
 };
 
 void lw_sums_init(struct lw_sums *sums);
 void lw_sums_release(struct lw_sums *sums);
 void lw_sums_reset(struct lw_sums *sums);
 
-/* Add ROW's count and ns. Fails only for memory; then nothing was added. */
+/* Add ROW's count and ns. Fails for memory, or LW_ERR_LIMIT beyond 2^24 threads or 2^31
+ * rows; then nothing was added. */
 bool lw_sums_add(struct lw_sums *sums, const struct lw_sum *row, struct lw_error *err)
     LW_MUST_CHECK;
-/* Order by thread, stack, state, which compresses best; no adding after that. */
+/* Order by thread, state, stack, which compresses best; no adding after that. */
 void lw_sums_sort(struct lw_sums *sums);
 
 #endif

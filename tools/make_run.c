@@ -1,0 +1,260 @@
+/* Writes a synthetic run with the real writer, for benchmarks and tests:
+ *
+ *     make_run --samples 3000000 OUT.lap     stacks of a sampler at 1,000 Hz
+ *     make_run --calls 10000000 OUT.lap      each call as a span, and call rows
+ *     make_run --deep 10000 OUT.lap          one stack that deep, with calls
+ *     make_run --frames 10000000 OUT.lap     that many functions, each called once
+ *     make_run --rounds 600 OUT.lap          flushes of a few rows, as a quiet program
+ *
+ * Several may be given at once. The same arguments give the same rows. */
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "lap/run.h"
+#include "lap/writer.h"
+
+#define THREADS 4
+#define FUNCTIONS 400 /* of a middle-sized program */
+#define STACKS 3000
+#define DEPTH 40
+#define BATCH 50000 /* rows between two flushes: 50 ms of a busy program */
+
+struct shape {
+    uint64_t samples, calls, deep, frames, rounds;
+};
+
+struct maker {
+    struct lw_lap_writer *writer;
+    uint64_t random; /* state of a xorshift generator */
+    uint64_t now_ns;
+    lw_frame_id frames[FUNCTIONS];
+    lw_stack_id stacks[STACKS];
+    uint32_t threads[THREADS];
+};
+
+static uint64_t next_random(struct maker *m)
+{
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    return m->random;
+}
+
+static bool add_frame(struct maker *m, uint64_t n, lw_frame_id *id,
+                      struct lw_error *err)
+{
+    struct lw_frame frame = { .first_line = (uint32_t)(n % 5000 + 1) };
+    char text[64];
+    int len = snprintf(text, sizeof(text), "function_%llu", (unsigned long long)n);
+
+    if (!lw_lap_writer_string(m->writer, text, (size_t)len, &frame.name, err))
+        return false;
+    len = snprintf(text, sizeof(text), "/home/user/project/module_%llu.py",
+                   (unsigned long long)(n / 50));
+    return lw_lap_writer_string(m->writer, text, (size_t)len, &frame.file, err) &&
+           lw_lap_writer_frame(m->writer, &frame, id, err);
+}
+
+/* Threads, functions and a tree of stacks; each new stack is a child of a recent one,
+ * as in a program that goes deeper and comes back. */
+static bool begin(struct maker *m, struct lw_error *err)
+{
+    uint32_t depths[STACKS] = { 0 };
+
+    if (!lw_lap_writer_meta_u64(m->writer, "pid", 12345, err) ||
+        !lw_lap_writer_meta(m->writer, "command", "make_run", err) ||
+        !lw_lap_writer_meta(m->writer, "python", "3.11.7", err) ||
+        !lw_lap_writer_meta_u64(m->writer, "start_ns", m->now_ns, err))
+        return false;
+    for (unsigned i = 0; i < THREADS; i++) {
+        struct lw_thread thread = { .tid = 12345 + i, .start_ns = m->now_ns };
+        const char *name = i ? "worker" : "MainThread";
+
+        if (!lw_lap_writer_string(m->writer, name, strlen(name), &thread.name, err) ||
+            !lw_lap_writer_thread(m->writer, &thread, &m->threads[i], err))
+            return false;
+    }
+    for (uint64_t i = 0; i < FUNCTIONS; i++)
+        if (!add_frame(m, i, &m->frames[i], err))
+            return false;
+    for (uint64_t i = 0; i < STACKS; i++) {
+        uint64_t parent = i ? i - 1 - next_random(m) % (i < 8 ? i : 8) : 0;
+
+        if (i && depths[parent] >= DEPTH)
+            parent = 0;
+        depths[i] = i ? depths[parent] + 1 : 1;
+        if (!lw_lap_writer_push(m->writer, i ? m->stacks[parent] : LW_NO_STACK,
+                                m->frames[next_random(m) % FUNCTIONS], &m->stacks[i],
+                                err))
+            return false;
+    }
+    return lw_lap_writer_flush(m->writer, err);
+}
+
+static bool make_samples(struct maker *m, uint64_t count, struct lw_error *err)
+{
+    uint64_t place[THREADS] = { 0 };
+
+    for (uint64_t i = 0; i < count; i++) {
+        unsigned thread = (unsigned)(i % THREADS);
+        struct lw_sample sample = { .thread = m->threads[thread] };
+
+        if (next_random(m) % 3 == 0) /* it moved since the last time */
+            place[thread] = next_random(m) % STACKS;
+        if (thread == 0)
+            m->now_ns += 900000 + next_random(m) % 200000;
+        sample.time_ns = m->now_ns + thread * 3000;
+        sample.weight_ns = 1000000 + next_random(m) % 1000;
+        sample.stack = m->stacks[place[thread]];
+        sample.state = thread ? LW_STATE_WAIT : LW_STATE_CPU | LW_STATE_HAS_GIL;
+        if (!lw_lap_writer_samples(m->writer, &sample, 1, err) ||
+            (i % (THREADS * 50) == 0 && !lw_lap_writer_flush(m->writer, err)))
+            return false;
+    }
+    return true;
+}
+
+static bool make_calls(struct maker *m, uint64_t count, struct lw_error *err)
+{
+    uint64_t flushed_ns = m->now_ns;
+
+    for (uint64_t i = 0; i < count; i++) {
+        struct lw_span span = { .start_ns = m->now_ns,
+                                .duration_ns = 100 + next_random(m) % 4000,
+                                .thread = m->threads[0],
+                                .stack = m->stacks[next_random(m) % STACKS] };
+        struct lw_call_row row = { span.thread, span.stack, 1, span.duration_ns };
+
+        m->now_ns += span.duration_ns + 50;
+        if (!lw_lap_writer_spans(m->writer, &span, 1, err) ||
+            !lw_lap_writer_calls(m->writer, &row, 1, flushed_ns, m->now_ns, err))
+            return false;
+        if (i % BATCH == BATCH - 1) {
+            if (!lw_lap_writer_flush(m->writer, err))
+                return false;
+            flushed_ns = m->now_ns;
+        }
+    }
+    return true;
+}
+
+static bool make_deep(struct maker *m, uint64_t depth, struct lw_error *err)
+{
+    lw_stack_id stack = LW_NO_STACK;
+
+    for (uint64_t i = 0; i < depth; i++) {
+        struct lw_call_row row = { m->threads[0], 0, 1, 1000 };
+
+        if (!lw_lap_writer_push(m->writer, stack, m->frames[0], &stack, err))
+            return false;
+        row.stack = stack;
+        if (!lw_lap_writer_calls(m->writer, &row, 1, m->now_ns, m->now_ns + 1000, err))
+            return false;
+    }
+    m->now_ns += 1000 * depth;
+    return lw_lap_writer_flush(m->writer, err);
+}
+
+static bool make_frames(struct maker *m, uint64_t count, struct lw_error *err)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        struct lw_call_row row = { m->threads[0], 0, 1, 10 };
+        lw_frame_id frame;
+
+        if (!add_frame(m, FUNCTIONS + i, &frame, err) ||
+            !lw_lap_writer_push(m->writer, LW_NO_STACK, frame, &row.stack, err) ||
+            !lw_lap_writer_calls(m->writer, &row, 1, m->now_ns, m->now_ns + 10, err) ||
+            (i % BATCH == BATCH - 1 && !lw_lap_writer_flush(m->writer, err)))
+            return false;
+        m->now_ns += 10;
+    }
+    return true;
+}
+
+static bool make_rounds(struct maker *m, uint64_t count, struct lw_error *err)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (!make_samples(m, THREADS * 10, err))
+            return false;
+        for (unsigned n = 0; n < 30; n++) {
+            struct lw_call_row row = { m->threads[0],
+                                       m->stacks[next_random(m) % STACKS],
+                                       1 + next_random(m) % 100,
+                                       next_random(m) % 100000 };
+
+            if (!lw_lap_writer_calls(m->writer, &row, 1, m->now_ns, m->now_ns, err))
+                return false;
+        }
+        if (!lw_lap_writer_flush(m->writer, err))
+            return false;
+    }
+    return true;
+}
+
+static bool make(const struct shape *shape, const char *path, struct lw_error *err)
+{
+    struct maker m = { .random = 88172645463325252ull, .now_ns = 1000000000 };
+    struct lw_run run;
+    bool done = lw_run_create(&run, path, NULL, "make_run", err);
+
+    run.info.start_ns = m.now_ns;
+    run.info.wall_start_ns = lw_clock_wall_ns();
+    done = done && lw_run_info_set_command(&run.info, "make_run", err) &&
+           lw_run_save(&run, err) &&
+           (m.writer = lw_lap_writer_open(run.path, 1, NULL, err)) && begin(&m, err) &&
+           make_samples(&m, shape->samples, err) && make_calls(&m, shape->calls, err) &&
+           make_deep(&m, shape->deep, err) && make_frames(&m, shape->frames, err) &&
+           make_rounds(&m, shape->rounds, err) &&
+           lw_lap_writer_meta_u64(m.writer, "end_ns", m.now_ns, err) &&
+           lw_lap_writer_meta_u64(m.writer, "exit_code", 0, err);
+    if (!lw_lap_writer_close(m.writer, done ? err : NULL))
+        done = false;
+    run.info.state = LW_RUN_FINISHED;
+    run.info.exit_code = 0;
+    run.info.end_ns = m.now_ns;
+    done = done && lw_run_save(&run, err);
+    lw_run_close(&run);
+    return done;
+}
+
+int main(int argc, char **argv)
+{
+    struct shape shape = { 0 };
+    const struct option options[] = {
+        { "samples", required_argument, NULL, 's' },
+        { "calls", required_argument, NULL, 'c' },
+        { "deep", required_argument, NULL, 'd' },
+        { "frames", required_argument, NULL, 'f' },
+        { "rounds", required_argument, NULL, 'r' },
+        { NULL, 0, NULL, 0 },
+    };
+    struct lw_error err = { LW_OK, "" };
+    int letter;
+
+    while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        uint64_t *field = letter == 's'   ? &shape.samples
+                          : letter == 'c' ? &shape.calls
+                          : letter == 'd' ? &shape.deep
+                          : letter == 'f' ? &shape.frames
+                                          : &shape.rounds;
+
+        if (letter == '?' || !lw_text_u64(optarg, strlen(optarg), field)) {
+            fprintf(stderr, "make_run: each option takes a number; see the source\n");
+            return 2;
+        }
+    }
+    if (optind != argc - 1) {
+        fprintf(stderr, "usage: make_run [--samples N] [--calls N] [--deep N] "
+                        "[--frames N] [--rounds N] OUT.lap\n");
+        return 2;
+    }
+    if (make(&shape, argv[optind], &err))
+        return 0;
+    fprintf(stderr, "make_run: %s\n", err.text);
+    return 1;
+}
