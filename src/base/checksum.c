@@ -104,5 +104,10 @@ uint32_t lw_crc32c(uint32_t seed, const void *bytes, size_t len)
 {
     if (has_instruction())
         return ~by_instruction(~seed, bytes, len);
+    return lw_crc32c_by_table(seed, bytes, len);
+}
+
+uint32_t lw_crc32c_by_table(uint32_t seed, const void *bytes, size_t len)
+{
     return ~by_table(~seed, bytes, len);
 }

@@ -9,5 +9,7 @@
 #include <stdint.h>
 
 uint32_t lw_crc32c(uint32_t seed, const void *bytes, size_t len);
+/* The same without the processor's help; apart for tests. */
+uint32_t lw_crc32c_by_table(uint32_t seed, const void *bytes, size_t len);
 
 #endif

@@ -2,8 +2,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,6 +110,26 @@ TEST(a_failed_write_leaves_the_old_file_and_nothing_else)
     CHECK_EQ(err.code, LW_ERR_IO);
     check_content("out", "old");
     CHECK_EQ(count_entries("."), 2);
+    leave_folder();
+}
+
+TEST(a_disk_that_fills_up_leaves_the_old_file_and_no_temporary_one)
+{
+    struct rlimit old, small = { 1000, 1000 };
+    char bytes[2000] = "new";
+    struct lw_error err;
+
+    enter_folder();
+    CHECK(lw_file_replace("out", "old", 3, &err));
+    CHECK(getrlimit(RLIMIT_FSIZE, &old) == 0);
+    small.rlim_max = old.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    CHECK(!lw_file_replace("out", bytes, sizeof(bytes), &err));
+    CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
+    CHECK_STR(err.text, "cannot write out: File too large");
+    check_content("out", "old");
+    CHECK_EQ(count_entries("."), 1);
     leave_folder();
 }
 

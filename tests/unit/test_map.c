@@ -146,3 +146,16 @@ TEST(a_checksum_can_be_taken_in_parts)
         CHECK_EQ(lw_crc32c(lw_crc32c(0, bytes, cut), bytes + cut, sizeof(bytes) - cut),
                  lw_crc32c(0, bytes, sizeof(bytes)));
 }
+
+TEST(the_table_and_the_processor_agree)
+{
+    char bytes[100];
+
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)(i * 113);
+    CHECK_EQ(lw_crc32c_by_table(0, "123456789", 9), 0xe3069283);
+    for (size_t start = 0; start < 8; start++)
+        for (size_t len = 0; len < sizeof(bytes) - start; len++)
+            CHECK_EQ(lw_crc32c_by_table(7, bytes + start, len),
+                     lw_crc32c(7, bytes + start, len));
+}
