@@ -55,10 +55,15 @@ def format_ratio(ratio: Ratio) -> str:
     return f"{ratio.value:.3f} ({low:.3f} to {high:.3f})"
 
 
-def overhead_goals(figures: Figures) -> list[Goal]:
-    """Lapwing's share of cProfile's overhead; cProfile as it is typed, builtins on."""
+def overhead_goals(figures: Figures, asked: set[str]) -> list[Goal]:
+    """Lapwing's share of cProfile's overhead; cProfile as it is typed, builtins on.
+
+    Of the modes that were ASKED for, whether they could be run or not.
+    """
     goals = []
     for mode in (CALLS, C_CALLS):
+        if not {mode, "cProfile"} <= asked:
+            continue
         target = share_target(mode, figures.minor)
         if target is None:
             continue
@@ -75,7 +80,7 @@ def overhead_goals(figures: Figures) -> list[Goal]:
     return goals
 
 
-def peer_goals(figures: Figures) -> list[Goal]:
+def peer_goals(figures: Figures, asked: set[str]) -> list[Goal]:
     """Lapwing under each peer, like with like: with C functions or without.
 
     A peer that samples has no such choice and is compared with both.
@@ -84,6 +89,8 @@ def peer_goals(figures: Figures) -> list[Goal]:
     for ours, with_c in ((CALLS, False), (C_CALLS, True)):
         for peer in MODES:
             if peer.core or peer.with_c not in (with_c, None):
+                continue
+            if not {ours, peer.name} <= asked:
                 continue
             programs = figures.programs(ours, peer.name, "bare")
             mine = figures.mean_slowdown(ours, programs) if programs else None

@@ -18,6 +18,7 @@ class Environment:
 
     minor: str
     python: Path  # the virtualenv's
+    lapwing: Path | None  # works on any Python, so it is in none of the virtualenvs
     missing: dict[str, str]  # peers that could not be installed, and why
 
 
@@ -30,18 +31,21 @@ def wanted() -> list[str]:
 def install(python: Path, requirement: str) -> str | None:
     """Install one peer; gives back why not, or None when it is there.
 
-    pip runs outside the virtualenv: not every Python here has one of its own.
+    pip runs outside the virtualenv: not every Python here has one of its own. Nor has
+    every one its headers, so a peer without a wheel for it is left out.
     """
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
-    command += ["--disable-pip-version-check", requirement]
+    command += ["--disable-pip-version-check", "--only-binary", ":all:", requirement]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 0:
         return None
-    errors = [line for line in done.stderr.splitlines() if "ERROR" in line]
-    return errors[-1] if errors else f"pip left with {done.returncode}"
+    errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+    if not errors:
+        return f"pip left with {done.returncode}"
+    return errors[-1].removeprefix("ERROR: ")
 
 
-def prepare(minor: str, base: Path) -> Environment:
+def prepare(minor: str, base: Path, lapwing: Path | None) -> Environment:
     """The virtualenv for BASE, ready to measure with."""
     folder = places.cache() / "bench-venvs" / minor
     python = folder / "bin" / "python"
@@ -49,7 +53,7 @@ def prepare(minor: str, base: Path) -> Environment:
     text = "\n".join([str(base), *wanted()])
     missing: dict[str, str] = {}
     if done.exists() and done.read_text(encoding="utf-8") == text:
-        return Environment(minor, python, missing)
+        return Environment(minor, python, lapwing, missing)
     print(f"bench: making {folder}", file=sys.stderr)
     subprocess.run(
         [str(base), "-m", "venv", "--clear", "--without-pip", str(folder)], check=True
@@ -60,4 +64,4 @@ def prepare(minor: str, base: Path) -> Environment:
             missing[requirement.split("==")[0]] = reason
     if not missing:
         done.write_text(text, encoding="utf-8")
-    return Environment(minor, python, missing)
+    return Environment(minor, python, lapwing, missing)

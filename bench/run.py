@@ -75,12 +75,16 @@ def choose_modes(only: list[str] | None) -> list[Mode]:
     ]
 
 
-def prepare(minors: list[str]) -> tuple[list[peers.Environment], list[str]]:
+def prepare(
+    minors: list[str], lapwing: Path | None
+) -> tuple[list[peers.Environment], list[str]]:
     """The Pythons to measure with, and a line for each that cannot be."""
     found = places.pythons(minors)
     missing = [f"no CPython {minor} here" for minor in minors if minor not in found]
     environments = [
-        peers.prepare(minor, found[minor]) for minor in minors if minor in found
+        peers.prepare(minor, found[minor], lapwing)
+        for minor in minors
+        if minor in found
     ]
     for environment in environments:
         for peer, reason in environment.missing.items():
@@ -92,7 +96,7 @@ def measure_calls(
     args: argparse.Namespace, lapwing: Path | None
 ) -> tuple[Results, list[peers.Environment], list[str]]:
     """The part about calls: results, Pythons, and what is missing."""
-    environments, missing = prepare(args.pythons)
+    environments, missing = prepare(args.pythons, lapwing)
     modes = choose_modes(args.only)
     if lapwing is None and any(mode.tool == "lapwing" for mode in modes):
         missing.append(f"lapwing: not at {args.lapwing or '.venv/bin/lapwing'}")
@@ -103,7 +107,6 @@ def measure_calls(
         environments=environments,
         programs=args.programs,
         modes=modes,
-        lapwing=lapwing,
         rounds=args.rounds,
         peer_rounds=min(args.peer_rounds, args.rounds),
         seconds=args.seconds,
@@ -191,15 +194,18 @@ def main() -> int:
     goals: list[Goal] = []
 
     if args.part != "reading":
+        asked = {mode.name for mode in choose_modes(args.only)}
         calls, environments, missing = measure_calls(args, lapwing)
         for environment in environments:
             for part in PARTS:
                 figures = Figures(calls, environment.minor, part)
                 print(tables.slowdowns(figures) + "\n")
                 print(tables.shares(figures) + "\n")
-                goals += overhead_goals(figures) + peer_goals(figures)
+                goals += overhead_goals(figures, asked) + peer_goals(figures, asked)
         for line in missing:
             print(f"- missing: {line}")
+        shared, runs = calls.disturbed()
+        print(f"- {shared} of {runs} runs had to share the processor with others")
     if args.part != "calls":
         readings = measure_reading(args, lapwing)
         for result in readings:
@@ -209,7 +215,8 @@ def main() -> int:
                 print(f"- {name}: {result.typical(name) * 1000:.1f} ms")
             goals += result.goals
 
-    print("\n" + tables.goals_table(goals))
+    if goals:
+        print("\n" + tables.goals_table(goals), flush=True)
     path = save(args, before, calls, readings, goals)
     print(f"bench: all numbers are in {path}", file=sys.stderr)
     return int(args.check and any(goal.passed is not True for goal in goals))
