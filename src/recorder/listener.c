@@ -219,7 +219,8 @@ bool lw_listener_next(struct lw_listener *listener, struct lw_hello *hello)
             continue;
         }
         close(guest->fd);
-        *guest = listener->guests[--listener->guest_count];
+        listener->guest_count--;
+        memmove(guest, guest + 1, (listener->guest_count - i) * sizeof(*guest));
         if (heard == HEARD_HELLO)
             return true;
     }
