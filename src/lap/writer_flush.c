@@ -150,16 +150,31 @@ static void emit_metas(struct lw_lap_writer *w)
     lw_emit_pairs(emit);
 }
 
-static void emit_names(struct lw_lap_writer *w, size_t strings, size_t frames,
-                       size_t stacks)
+static bool names_loss(const struct lw_lap_writer *w, lw_string_id id)
+{
+    for (size_t i = 0; i < w->loss_count; i++)
+        if (w->losses[i].cause == id || w->losses[i].unit == id)
+            return true;
+    return false;
+}
+
+static void emit_strings(struct lw_lap_writer *w, size_t end)
+{
+    for (size_t i = w->strings_written; i < end; i++) {
+        lw_string_id id = (lw_string_id)i;
+
+        if (!w->only_losses || names_loss(w, id))
+            lw_emit_string(&w->emit, id, lw_strings_text(w->strings, id),
+                           lw_strings_len(w->strings, id));
+    }
+    lw_emit_strings(&w->emit);
+}
+
+static void emit_stacks(struct lw_lap_writer *w, size_t frames, size_t stacks)
 {
     uint64_t first_frame = w->frames_written, first_stack = w->stacks_written;
     size_t unused;
 
-    for (size_t i = w->strings_written; i < strings; i++)
-        lw_emit_string(&w->emit, i, lw_strings_text(w->strings, (lw_string_id)i),
-                       lw_strings_len(w->strings, (lw_string_id)i));
-    lw_emit_strings(&w->emit);
     lw_emit_rows(&w->emit, LW_CHUNK_FRAMES, &first_frame,
                  lw_stacks_frames(w->stacks, &unused) + first_frame,
                  frames - w->frames_written);
@@ -219,8 +234,11 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
     lw_stacks_list(w->stacks, &stacks);
     lw_buf_reset(&emit->out);
     emit_metas(w);
-    emit_names(w, strings, frames, stacks);
-    emit_threads(w);
+    emit_strings(w, strings);
+    if (!w->only_losses) {
+        emit_stacks(w, frames, stacks);
+        emit_threads(w);
+    }
     lw_emit_calls(emit, &w->calls, w->calls_start_ns, w->calls_end_ns);
     lw_emit_rows(emit, LW_CHUNK_SAMPLES, NULL, w->samples.rows, w->samples.count);
     lw_emit_rows(emit, LW_CHUNK_SPANS, NULL, w->spans.rows, w->spans.count);
@@ -283,7 +301,5 @@ void lw_writer_drop(struct lw_lap_writer *w, bool also_calls)
     for (size_t i = 0; i < w->calls.count; i++)
         w->lost_calls += w->calls.rows[i].count;
     lw_sums_reset(&w->calls);
-    /* Nothing names them any more. */
-    lw_stacks_frames(w->stacks, &w->frames_written);
-    lw_stacks_list(w->stacks, &w->stacks_written);
+    w->only_losses = true;
 }
