@@ -103,9 +103,9 @@ static bool turn_to_tail(struct passing *p, struct lw_marshal_code *code,
                          struct lw_error *err)
 {
     struct open *open = &p->open[p->depth - 1];
-    const unsigned char *bytes;
+    const unsigned char *bytes = lw_marshal_take(p->in, 4, err);
 
-    if (!lw_marshal_take(p->in, 4, &bytes, err))
+    if (!bytes)
         return false;
     if (p->depth == 1)
         code->first_line = get_u32(bytes);

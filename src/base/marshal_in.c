@@ -57,28 +57,25 @@ const char *lw_marshal_kind_name(enum lw_marshal_kind kind)
     return names[kind];
 }
 
-static bool fail_short(const struct lw_marshal_in *in, struct lw_error *err)
+static inline const unsigned char *take(struct lw_marshal_in *in, size_t count,
+                                        struct lw_error *err)
 {
-    return lw_fail(err, LW_ERR_FORMAT,
-                   "at byte %zu: the file ends in the middle of a value; it was cut "
-                   "short",
-                   in->len);
-}
+    const unsigned char *bytes = in->bytes + in->next;
 
-static inline bool take(struct lw_marshal_in *in, size_t count,
-                        const unsigned char **bytes, struct lw_error *err)
-{
-    if (count > in->len - in->next)
-        return fail_short(in, err);
-    *bytes = in->bytes + in->next;
+    if (count > in->len - in->next) {
+        lw_fail(err, LW_ERR_FORMAT,
+                "at byte %zu: the file ends in the middle of a value; it was cut short",
+                in->len);
+        return NULL;
+    }
     in->next += count;
-    return true;
+    return bytes;
 }
 
-bool lw_marshal_take(struct lw_marshal_in *in, size_t count,
-                     const unsigned char **bytes, struct lw_error *err)
+const unsigned char *lw_marshal_take(struct lw_marshal_in *in, size_t count,
+                                     struct lw_error *err)
 {
-    return take(in, count, bytes, err);
+    return take(in, count, err);
 }
 
 static uint32_t get_u32(const unsigned char *p)
@@ -98,7 +95,7 @@ static bool take_length(struct lw_marshal_in *in, size_t offset, uint32_t *lengt
 {
     const unsigned char *p;
 
-    if (!take(in, 4, &p, err))
+    if (!(p = take(in, 4, err)))
         return false;
     *length = get_u32(p);
     if (*length > INT32_MAX)
@@ -124,13 +121,13 @@ static bool take_long(struct lw_marshal_in *in, struct lw_marshal_value *value,
     bool negative, fits = true;
     uint32_t digits;
 
-    if (!take(in, 4, &p, err))
+    if (!(p = take(in, 4, err)))
         return false;
     digits = get_u32(p);
     negative = digits > INT32_MAX;
     if (negative)
         digits = 0 - digits;
-    if (!take(in, (size_t)digits * 2, &p, err))
+    if (!(p = take(in, (size_t)digits * 2, err)))
         return false;
 
     for (size_t i = digits; i-- > 0;) {
@@ -158,7 +155,7 @@ static bool take_text_float(struct lw_marshal_in *in, struct lw_marshal_value *v
 {
     const unsigned char *len, *p;
 
-    if (!take(in, 1, &len, err) || !take(in, *len, &p, err))
+    if (!(len = take(in, 1, err)) || !(p = take(in, *len, err)))
         return false;
     value->kind = LW_MARSHAL_FLOAT;
     if (!lw_text_double((const char *)p, *len, &value->number))
@@ -174,13 +171,13 @@ static bool take_text(struct lw_marshal_in *in, bool is_short,
     uint32_t len;
 
     if (is_short) {
-        if (!take(in, 1, &p, err))
+        if (!(p = take(in, 1, err)))
             return false;
         len = *p;
     } else if (!take_length(in, value->offset, &len, err)) {
         return false;
     }
-    if (!take(in, len, &p, err))
+    if (!(p = take(in, len, err)))
         return false;
     value->kind = LW_MARSHAL_TEXT;
     value->text = (const char *)p;
@@ -199,7 +196,7 @@ static bool take_count(struct lw_marshal_in *in, bool is_short,
         if (!take_length(in, value->offset, &value->count, err))
             return false;
     } else {
-        if (!take(in, 1, &p, err))
+        if (!(p = take(in, 1, err)))
             return false;
         value->count = *p;
     }
@@ -227,19 +224,19 @@ static bool take_value(struct lw_marshal_in *in, unsigned char type,
         value->kind = LW_MARSHAL_BOOL;
         return true;
     case 'i':
-        if (!take(in, 4, &p, err))
+        if (!(p = take(in, 4, err)))
             return false;
         set_int(value, (int32_t)get_u32(p));
         return true;
     case 'I':
-        if (!take(in, 8, &p, err))
+        if (!(p = take(in, 8, err)))
             return false;
         set_int(value, (int64_t)get_u64(p));
         return true;
     case 'l': return take_long(in, value, err);
     case 'f': return take_text_float(in, value, err);
     case 'g':
-        if (!take(in, 8, &p, err))
+        if (!(p = take(in, 8, err)))
             return false;
         bits = get_u64(p);
         memcpy(&value->number, &bits, sizeof(bits));
@@ -271,7 +268,7 @@ static bool take_value(struct lw_marshal_in *in, unsigned char type,
             return false;
         value->kind = LW_MARSHAL_OTHER;
         return true;
-    case 'y': value->kind = LW_MARSHAL_OTHER; return take(in, 16, &p, err);
+    case 'y': value->kind = LW_MARSHAL_OTHER; return take(in, 16, err) != NULL;
     default:
         return lw_fail(err, LW_ERR_FORMAT, "at byte %zu: 0x%02x begins no value",
                        value->offset, (unsigned)type);
@@ -329,7 +326,7 @@ static bool follow_reference(struct lw_marshal_in *in, struct lw_marshal_value *
     uint32_t number;
     size_t resume;
 
-    if (!take(in, 4, &p, err))
+    if (!(p = take(in, 4, err)))
         return false;
     number = get_u32(p);
     resume = in->next;
@@ -371,7 +368,7 @@ static bool follow_interned(struct lw_marshal_in *in, struct lw_marshal_value *v
     uint32_t number;
     size_t resume;
 
-    if (!take(in, 4, &p, err))
+    if (!(p = take(in, 4, err)))
         return false;
     number = get_u32(p);
     resume = in->next;
@@ -394,7 +391,7 @@ bool lw_marshal_next(struct lw_marshal_in *in, struct lw_marshal_value *value,
     value->offset = in->next;
     value->reference = 0;
     value->again = false;
-    if (!take(in, 1, &p, err))
+    if (!(p = take(in, 1, err)))
         return false;
     type = *p & (FLAG_REF - 1);
     if (type == 'r')

@@ -106,9 +106,10 @@ static inline void lw_marshal_note(struct lw_marshal_in *in,
         in->refs[value->reference - 1].made = made;
 }
 
-/* Take COUNT raw bytes, borrowed from the input; for what is not a value. */
-bool lw_marshal_take(struct lw_marshal_in *in, size_t count,
-                     const unsigned char **bytes, struct lw_error *err) LW_MUST_CHECK;
+/* Take COUNT raw bytes, borrowed from the input, for what is not a value; NULL: there
+ * are not so many left. */
+const unsigned char *lw_marshal_take(struct lw_marshal_in *in, size_t count,
+                                     struct lw_error *err);
 
 /* A name of the kind for a sentence: "a tuple". */
 const char *lw_marshal_kind_name(enum lw_marshal_kind kind);

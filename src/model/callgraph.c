@@ -49,6 +49,16 @@ void lw_function_init(struct lw_function *function, const struct lw_profile *pro
     function->name_len = lw_strings_len(profile->strings, frame->name);
 }
 
+void lw_function_strip(struct lw_function *function)
+{
+    const char *slash = memrchr(function->file, '/', function->file_len);
+
+    if (slash) {
+        function->file_len -= (size_t)(slash + 1 - function->file);
+        function->file = slash + 1;
+    }
+}
+
 /* UTF-8 sorts by bytes as Python sorts by characters. */
 static int compare_text(const char *a, size_t a_len, const char *b, size_t b_len)
 {
@@ -223,16 +233,6 @@ static bool index_graph(struct lw_callgraph *graph, struct lw_error *err)
     return true;
 }
 
-static void strip_folder(struct lw_function *function)
-{
-    const char *slash = memrchr(function->file, '/', function->file_len);
-
-    if (slash) {
-        function->file_len -= (size_t)(slash + 1 - function->file);
-        function->file = slash + 1;
-    }
-}
-
 /* Make of GRAPH, whose edges are sorted by callee, one in which no two functions are
  * alike and no two edges have the same ends; if STRIP, without folders. JOINED takes
  * GRAPH's place; on failure GRAPH is as it was. */
@@ -252,7 +252,7 @@ static bool join_graph(struct lw_callgraph *graph, bool strip, enum lw_strip how
     for (size_t i = 0; i < count; i++) {
         joined.functions[i] = graph->functions[i];
         if (strip)
-            strip_folder(&joined.functions[i]);
+            lw_function_strip(&joined.functions[i]);
     }
     if (!join_functions(&joined, becomes, err))
         goto failed;

@@ -91,6 +91,11 @@ static inline bool lw_graph_cost_is_known(const struct lw_graph_cost *cost)
     return !isnan(cost->self_s);
 }
 
+/* Name FUNCTION after a frame of PROFILE; its cost is left alone. */
+void lw_function_init(struct lw_function *function, const struct lw_profile *profile,
+                      lw_frame_id frame);
+/* Leave only the last part of its file's path. */
+void lw_function_strip(struct lw_function *function);
 /* Order of (file, line, name), as Python sorts such tuples: <0, 0, >0. */
 int lw_function_compare(const struct lw_function *a, const struct lw_function *b);
 /* Append "file:line(name)", or "{name}" for a builtin: pstats' standard name. */

@@ -17,15 +17,14 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "model/codes.h"
 
 #define ROOT 1u /* number of the root's node; 0: none */
 
 struct code {
-    struct lw_frame frame; /* with line 0 */
-    lw_frame_id first;     /* frame it was first met in */
-    uint32_t active;       /* calls of it that are open where the walk is */
-    uint32_t last_pair;    /* pair met last with this callee; 0: none */
-    uint32_t function;     /* index in the graph, given at the end */
+    uint32_t active;    /* calls of it that are open where the walk is */
+    uint32_t last_pair; /* pair met last with this callee; 0: none */
+    uint32_t function;  /* index in the graph, given at the end */
     bool is_used;
     uint64_t calls, primitive_calls, self_ns, total_ns;
 };
@@ -50,14 +49,11 @@ struct node {
 
 struct walk {
     const struct lw_profile *profile;
-    const struct lw_frame *frames;
     const struct lw_stack *stacks;
-    size_t frame_count, stack_count;
+    size_t stack_count;
 
-    struct code *codes; /* from 1 */
-    size_t code_count, code_capacity;
-    struct lw_map code_map;
-    uint32_t *code_of; /* by frame */
+    struct lw_codes numbers;
+    struct code *codes; /* by number */
 
     struct pair *pairs; /* from 1 */
     size_t pair_count, pair_capacity;
@@ -70,9 +66,8 @@ struct walk {
 
 static void walk_release(struct walk *walk)
 {
+    lw_codes_release(&walk->numbers);
     lw_free(walk->codes);
-    lw_map_release(&walk->code_map);
-    lw_free(walk->code_of);
     lw_free(walk->pairs);
     lw_map_release(&walk->pair_map);
     lw_free(walk->nodes);
@@ -82,43 +77,6 @@ static void walk_release(struct walk *walk)
 static uint64_t hash_pair(uint32_t a, uint32_t b)
 {
     return lw_hash_u64((uint64_t)a << 32 | b);
-}
-
-static bool same_code(const void *owner, uint32_t number, const void *key)
-{
-    const struct lw_frame *a = &((const struct walk *)owner)->codes[number].frame;
-    const struct lw_frame *b = key;
-
-    return a->name == b->name && a->file == b->file && a->first_line == b->first_line &&
-           a->variant == b->variant && a->kind == b->kind;
-}
-
-static bool number_codes(struct walk *walk, struct lw_error *err)
-{
-    walk->code_of = lw_zalloc(walk->frame_count, sizeof(*walk->code_of), err);
-    if (!walk->code_of)
-        return false;
-    walk->code_count = 1;
-    for (size_t i = 0; i < walk->frame_count; i++) {
-        const struct lw_frame *f = &walk->frames[i];
-        uint64_t hash = hash_pair(f->name, f->file) ^
-                        hash_pair(f->first_line, (uint32_t)(f->variant << 8 | f->kind));
-        uint32_t number = lw_map_find(&walk->code_map, hash, same_code, walk, f);
-
-        if (!number) {
-            if (!lw_grow(&walk->codes, &walk->code_capacity, walk->code_count + 1,
-                         sizeof(*walk->codes), err) ||
-                !lw_map_add(&walk->code_map, hash, (uint32_t)walk->code_count, err))
-                return false;
-            number = (uint32_t)walk->code_count++;
-            memset(&walk->codes[number], 0, sizeof(*walk->codes));
-            walk->codes[number].frame = *f;
-            walk->codes[number].frame.line = 0;
-            walk->codes[number].first = (lw_frame_id)i;
-        }
-        walk->code_of[i] = number;
-    }
-    return true;
 }
 
 static bool add_node(struct walk *walk, lw_stack_id stack, struct lw_error *err)
@@ -131,7 +89,7 @@ static bool add_node(struct walk *walk, lw_stack_id stack, struct lw_error *err)
     node = &walk->nodes[walk->node_count];
     memset(node, 0, sizeof(*node));
     node->stack = stack;
-    node->code = walk->code_of[walk->stacks[stack].frame];
+    node->code = walk->numbers.code_of[walk->stacks[stack].frame];
     walk->node_of[stack] = (uint32_t)walk->node_count++;
     return true;
 }
@@ -355,18 +313,18 @@ static struct lw_graph_cost cost_of(uint64_t calls, uint64_t primitive_calls,
 static bool fill_graph(struct walk *walk, struct lw_callgraph *graph,
                        struct lw_error *err)
 {
-    graph->functions = lw_zalloc(walk->code_count, sizeof(*graph->functions), err);
+    graph->functions = lw_zalloc(walk->numbers.count, sizeof(*graph->functions), err);
     graph->edges = lw_zalloc(walk->pair_count, sizeof(*graph->edges), err);
     if (!graph->functions || !graph->edges)
         return false;
 
-    for (size_t i = 1; i < walk->code_count; i++) {
+    for (size_t i = 0; i < walk->numbers.count; i++) {
         struct code *code = &walk->codes[i];
         struct lw_function *function = &graph->functions[graph->function_count];
 
         if (!code->is_used)
             continue;
-        lw_function_init(function, walk->profile, code->first);
+        lw_function_init(function, walk->profile, walk->numbers.first[i]);
         function->cost =
             cost_of(code->calls, code->primitive_calls, code->self_ns, code->total_ns);
         code->function = (uint32_t)graph->function_count++;
@@ -391,12 +349,11 @@ bool lw_callgraph_walk(struct lw_callgraph *graph, const bool *threads,
     struct walk walk = { .profile = graph->profile, .pair_count = 1 };
     bool done;
 
-    walk.frames = lw_stacks_frames(graph->profile->stacks, &walk.frame_count);
     walk.stacks = lw_stacks_list(graph->profile->stacks, &walk.stack_count);
-    lw_map_init(&walk.code_map);
     lw_map_init(&walk.pair_map);
-    walk.node_of = lw_zalloc(walk.stack_count, sizeof(*walk.node_of), err);
-    done = walk.node_of && number_codes(&walk, err) &&
+    done = lw_codes_init(&walk.numbers, graph->profile, LW_ALIKE_FUNCTION, err) &&
+           (walk.codes = lw_zalloc(walk.numbers.count, sizeof(*walk.codes), err)) &&
+           (walk.node_of = lw_zalloc(walk.stack_count, sizeof(*walk.node_of), err)) &&
            walk_threads(&walk, graph->source, threads, err) &&
            fill_graph(&walk, graph, err);
     walk_release(&walk);

@@ -9,8 +9,4 @@
 bool lw_callgraph_walk(struct lw_callgraph *graph, const bool *threads,
                        struct lw_error *err) LW_MUST_CHECK;
 
-/* Name FUNCTION after a frame of PROFILE. */
-void lw_function_init(struct lw_function *function, const struct lw_profile *profile,
-                      lw_frame_id frame);
-
 #endif

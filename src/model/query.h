@@ -75,7 +75,6 @@ struct lw_query {
     /* For trees */
     double min_share;   /* rows with less of the whole are left out */
     uint64_t max_depth; /* 0: any */
-    uint64_t max_rows;  /* 0: any */
 };
 
 void lw_query_init(struct lw_query *query);

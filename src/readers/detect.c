@@ -112,13 +112,29 @@ static bool open_source(const char *name, unsigned want, struct lw_builder *out,
     return done;
 }
 
+/* A run of that name, where there is no file of it. */
+static struct lw_profile *open_named_run(const char *name, unsigned want,
+                                         struct lw_error *err)
+{
+    struct lw_error why = { LW_OK, "" };
+    struct lw_profile *profile = lw_lap_load(name, want, &why);
+
+    if (profile || !err)
+        return profile;
+    *err = why;
+    if (name && why.code == LW_ERR_USAGE)
+        lw_fail(err, LW_ERR_IO, "there is no file %s, and no run of that name in %s",
+                name, LW_RUNS_FOLDER);
+    return NULL;
+}
+
 struct lw_profile *lw_profile_open(const char *name, unsigned want,
                                    struct lw_error *err)
 {
     struct lw_builder *builder;
 
     if (!name || (strcmp(name, "-") != 0 && !lw_file_exists(name)))
-        return lw_lap_load(name, want, err);
+        return open_named_run(name, want, err);
     if (!(builder = lw_builder_new(err)))
         return NULL;
     if (!open_source(name, want, builder, err)) {
@@ -130,12 +146,36 @@ struct lw_profile *lw_profile_open(const char *name, unsigned want,
 
 bool lw_profile_exists(const char *name)
 {
+    unsigned char head[LW_SOURCE_HEAD_BYTES];
+    struct lw_source source = { .path = name, .name = name, .head = head };
     struct lw_run run;
+    struct stat about;
     bool found;
 
-    if (strcmp(name, "-") == 0 || lw_file_exists(name))
-        return true;
+    if (stat(name, &about) == 0) {
+        source.is_folder = S_ISDIR(about.st_mode);
+        if (!source.is_folder && !S_ISREG(about.st_mode))
+            return true; /* a pipe can be read only once */
+        return (source.is_folder || read_head(name, head, &source.head_len, NULL)) &&
+               reader_by_bytes(&source) != NULL;
+    }
     found = lw_run_open(&run, name, NULL, NULL);
     lw_run_close(&run);
     return found;
+}
+
+bool lw_profile_has_suffix(const char *name)
+{
+    const char *dot = strrchr(lw_text_basename(name), '.');
+    size_t len = dot ? strlen(dot) : 0;
+
+    for (size_t i = 0; dot && i < lw_reader_count; i++)
+        for (const char *p = lw_readers[i]->suffixes; *p;) {
+            size_t n = strcspn(p, " ");
+
+            if (n == len && memcmp(p, dot, len) == 0)
+                return true;
+            p += n + (p[n] == ' ');
+        }
+    return false;
 }

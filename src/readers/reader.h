@@ -59,8 +59,10 @@ struct lw_profile *lw_profile_open(const char *name, unsigned want,
 /* Fill ERR with what the file is, though no reader knows it; returns false. */
 bool lw_foreign_fail(const struct lw_source *source, struct lw_error *err);
 
-/* Is there a file, folder or run of this name? For commands whose words may be either
- * that or something else. */
+/* Is NAME a run, or a file whose bytes a reader knows? For commands whose words may be
+ * either that or something else; "-" is for them to know. */
 bool lw_profile_exists(const char *name);
+/* Does NAME end as files of a known format do, whether or not there is one? */
+bool lw_profile_has_suffix(const char *name);
 
 #endif

@@ -1,0 +1,170 @@
+/* The list of analyses, and what they say alike. */
+
+#include "analyses/analysis.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "model/units.h"
+
+const struct lw_analysis *const lw_analyses[] = {
+#define LW_ANALYSIS(name) &lw_analysis_##name,
+#include "analyses/analyses.def"
+#undef LW_ANALYSIS
+};
+const size_t lw_analysis_count = sizeof(lw_analyses) / sizeof(lw_analyses[0]);
+
+const struct lw_analysis *lw_analysis_find(const char *name)
+{
+    for (size_t i = 0; i < lw_analysis_count; i++)
+        if (strcmp(lw_analyses[i]->name, name) == 0)
+            return lw_analyses[i];
+    return NULL;
+}
+
+void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table)
+{
+    struct lw_buf count;
+
+    lw_buf_init(&count, 0);
+    for (size_t i = 0; i < profile->loss_count; i++) {
+        const struct lw_loss *loss = &profile->losses[i];
+        const char *cause = lw_profile_text(profile, loss->cause);
+        const char *unit = lw_profile_text(profile, loss->unit);
+
+        lw_buf_reset(&count);
+        lw_units_add_count(&count, (int64_t)loss->count);
+        if (!count.bytes)
+            continue;
+        if (loss->process == LW_NONE || profile->process_count < 2)
+            lw_table_note(table, "missing: %s %s (%s)", count.bytes, unit, cause);
+        else
+            lw_table_note(
+                table, "missing: %s %s of process %llu (%s)", count.bytes, unit,
+                (unsigned long long)profile->processes[loss->process].pid, cause);
+    }
+    lw_buf_release(&count);
+}
+
+void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *table)
+{
+    if (profile->process_count == 0)
+        lw_table_note(table, "The profile holds no functions.");
+    else
+        lw_table_note(table, "No calls and no samples were recorded: 'lapwing run "
+                             "--calls' records calls.");
+}
+
+/* Saturates: a file may hold any number of seconds. */
+static int64_t to_ns(double seconds)
+{
+    double ns = seconds * 1e9;
+
+    if (ns >= 0x1p63)
+        return INT64_MAX;
+    return ns <= -0x1p63 ? INT64_MIN : (int64_t)llround(ns);
+}
+
+/* "594 functions: 39,889 calls (38,675 primitive) in 64.4 ms; by internal time" */
+static void set_list_title(const struct lw_query *query,
+                           const struct lw_callgraph *graph, struct lw_table *table)
+{
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    lw_units_add_count(&text, (int64_t)graph->listed_count);
+    lw_buf_add_text(&text, graph->listed_count == 1 ? " function: " : " functions: ");
+    if (graph->source != LW_GRAPH_SAMPLES) {
+        lw_units_add_count(&text, graph->calls);
+        lw_buf_add_text(&text, graph->calls == 1 ? " call " : " calls ");
+        if (graph->calls != graph->primitive_calls) {
+            lw_buf_add_char(&text, '(');
+            lw_units_add_count(&text, graph->primitive_calls);
+            lw_buf_add_text(&text, " primitive) ");
+        }
+        lw_buf_add_text(&text, "in ");
+    } else {
+        lw_buf_add_text(&text, "samples of ");
+    }
+    lw_units_add_ns(&text, to_ns(graph->total_s));
+    for (size_t i = 0; i < query->key_count; i++)
+        lw_buf_addf(&text, "%s%s", i ? ", " : "; by ", query->keys[i]->title);
+    if (query->key_count > 0 && query->reverse)
+        lw_buf_add_text(&text, ", reversed");
+    if (text.failure)
+        table->failure = text.failure;
+    else
+        lw_table_set_title(table, "%s", text.bytes);
+    lw_buf_release(&text);
+}
+
+/* How many functions the last restriction cut off the end of the list. */
+static size_t count_cut(const struct lw_query *query,
+                        const struct lw_selection *selection)
+{
+    size_t last = query->restriction_count;
+
+    if (last == 0 || query->restrictions[last - 1].kind != LW_RESTRICT_COUNT)
+        return 0;
+    return selection->counts[last - 1] - selection->counts[last];
+}
+
+void lw_analysis_end_list(const struct lw_query *query,
+                          const struct lw_callgraph *graph,
+                          const struct lw_selection *selection, struct lw_table *table)
+{
+    size_t cut = count_cut(query, selection);
+
+    set_list_title(query, graph, table);
+    if (graph->listed_count == 0)
+        lw_analysis_note_empty(graph->profile, table);
+    else if (selection->count == 0)
+        lw_table_note(table, "None of the %zu functions is left by the restrictions.",
+                      graph->listed_count);
+    else if (cut > 0)
+        lw_table_note(table, "%zu more %s; --limit 0 shows all.", cut,
+                      cut == 1 ? "function" : "functions");
+    lw_analysis_note_losses(graph->profile, table);
+}
+
+void lw_analysis_add_place(struct lw_table *table, const struct lw_function *function)
+{
+    char line[16]; /* ":4294967295" */
+    struct lw_buf text;
+
+    if (function->line == 0 &&
+        (function->file_len == 0 ||
+         (function->file_len == 1 && function->file[0] == '~'))) {
+        lw_table_add_none(table);
+        return;
+    }
+    lw_buf_init(&text, 0);
+    lw_buf_add(&text, function->file, function->file_len);
+    snprintf(line, sizeof(line), ":%u", function->line);
+    lw_buf_add_text(&text, line);
+    if (text.failure)
+        table->failure = text.failure;
+    else
+        lw_table_add_text(table, text.bytes, text.len);
+    lw_buf_release(&text);
+}
+
+void lw_analysis_add_seconds(struct lw_table *table, double seconds)
+{
+    if (isnan(seconds))
+        lw_table_add_none(table);
+    else
+        lw_table_add_integer(table, to_ns(seconds));
+}
+
+void lw_analysis_add_share(struct lw_table *table, double part, double whole)
+{
+    double share = part / whole;
+
+    if (isfinite(share))
+        lw_table_add_number(table, share);
+    else
+        lw_table_add_none(table);
+}

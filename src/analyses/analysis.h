@@ -1,0 +1,56 @@
+/* A question asked of a profile, answered with a table.
+ *
+ * An analysis is one .c file that ends in one const struct lw_analysis, and one line in
+ * analyses.def. It reads the model and fills a table; how the table looks, or what the
+ * profile was read from, is not its business. So every analysis is a view of `report`, a
+ * page of the viewer and a part of every export. */
+#ifndef LW_ANALYSES_ANALYSIS_H
+#define LW_ANALYSES_ANALYSIS_H
+
+#include "lap/reader.h" /* enum lw_want */
+#include "model/query.h"
+#include "model/table.h"
+
+struct lw_analysis {
+    const char *name;    /* of the view: "functions" */
+    const char *summary; /* one phrase: the question */
+    unsigned want;       /* enum lw_want: what it looks at */
+    const char *sort;    /* the sort key if none was given; NULL: it takes none */
+    bool takes_restrictions;
+    uint64_t usual_rows; /* how many of its rows a person wants at first; 0: all */
+
+    /* Fill TABLE, which is not initialised yet but is always to be released. The
+     * caller checks the table's own failure. */
+    bool (*run)(const struct lw_profile *profile, const struct lw_query *query,
+                struct lw_table *table, struct lw_error *err);
+};
+
+/* All analyses, sorted by name, from analyses.def. */
+extern const struct lw_analysis *const lw_analyses[];
+extern const size_t lw_analysis_count;
+
+#define LW_ANALYSIS(name) extern const struct lw_analysis lw_analysis_##name;
+#include "analyses/analyses.def"
+#undef LW_ANALYSIS
+
+const struct lw_analysis *lw_analysis_find(const char *name); /* NULL: there is none */
+
+/* What several analyses say in the same way: */
+
+/* A note for each cause of loss: what is missing from the profile. */
+void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table);
+/* A note that nothing was recorded, and what may be why. */
+void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *table);
+/* The title and notes of a list of functions: what it is of, its order, what is left out
+ * and what is missing. */
+void lw_analysis_end_list(const struct lw_query *query,
+                          const struct lw_callgraph *graph,
+                          const struct lw_selection *selection, struct lw_table *table);
+/* A cell "file:line"; none for builtins. */
+void lw_analysis_add_place(struct lw_table *table, const struct lw_function *function);
+/* A cell of nanoseconds; none for what is not known. */
+void lw_analysis_add_seconds(struct lw_table *table, double seconds);
+/* A cell PART / WHOLE; none if that is no number. */
+void lw_analysis_add_share(struct lw_table *table, double part, double whole);
+
+#endif

@@ -1,0 +1,69 @@
+/* Which functions took the time, and how often each was called. */
+
+#include "analyses/analysis.h"
+
+/* clang-format off */
+static const struct lw_column columns[] = {
+    { "calls", "calls", LW_UNIT_COUNT, false }, /* these two are not known of samples */
+    { "primitive_calls", "primitive", LW_UNIT_COUNT, false },
+    { "self_ns", "self", LW_UNIT_NS, false },
+    { "self_share", "share", LW_UNIT_SHARE, false },
+    { "total_ns", "total", LW_UNIT_NS, false },
+    { "total_share", "share", LW_UNIT_SHARE, false },
+    { "function", "function", LW_UNIT_TEXT, true },
+    { "place", "place", LW_UNIT_TEXT, true },
+};
+/* clang-format on */
+
+#define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
+#define CALLS_COLUMNS 2
+
+static void add_function(struct lw_table *table, const struct lw_callgraph *graph,
+                         const struct lw_function *function)
+{
+    const struct lw_graph_cost *cost = &function->cost;
+
+    lw_table_row(table, 0);
+    if (graph->source != LW_GRAPH_SAMPLES) {
+        lw_table_add_integer(table, cost->calls);
+        lw_table_add_integer(table, cost->primitive_calls);
+    }
+    lw_analysis_add_seconds(table, cost->self_s);
+    lw_analysis_add_share(table, cost->self_s, graph->total_s);
+    lw_analysis_add_seconds(table, cost->total_s);
+    lw_analysis_add_share(table, cost->total_s, graph->total_s);
+    lw_table_add_text(table, function->name, function->name_len);
+    lw_analysis_add_place(table, function);
+}
+
+static bool run(const struct lw_profile *profile, const struct lw_query *query,
+                struct lw_table *table, struct lw_error *err)
+{
+    struct lw_selection selection = { 0 };
+    struct lw_callgraph graph;
+    bool done;
+
+    lw_table_init(table, columns, COLUMN_COUNT);
+    done = lw_query_graph(query, profile, &graph, err) &&
+           lw_query_select(query, &graph, &selection, err);
+    if (done) {
+        if (graph.source == LW_GRAPH_SAMPLES)
+            lw_table_init(table, columns + CALLS_COLUMNS, COLUMN_COUNT - CALLS_COLUMNS);
+        for (size_t i = 0; i < selection.count; i++)
+            add_function(table, &graph, &graph.functions[selection.functions[i]]);
+        lw_analysis_end_list(query, &graph, &selection, table);
+    }
+    lw_selection_release(&selection);
+    lw_callgraph_release(&graph);
+    return done;
+}
+
+const struct lw_analysis lw_analysis_functions = {
+    .name = "functions",
+    .summary = "which functions took the time, and how often each was called",
+    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
+    .sort = "time",
+    .takes_restrictions = true,
+    .usual_rows = 30,
+    .run = run,
+};

@@ -1,0 +1,299 @@
+/* What ran, how long it took, where the time went and what to look at next, in about ten
+ * lines: the first thing a person sees of a profile. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "analyses/analysis.h"
+#include "base/alloc.h"
+#include "model/calltree.h"
+#include "model/units.h"
+
+/* clang-format off */
+static const struct lw_column columns[] = {
+    { "what", "", LW_UNIT_TEXT, false },
+    { "time_ns", "time", LW_UNIT_NS, false },
+    { "share", "share", LW_UNIT_SHARE, false },
+    { "detail", "", LW_UNIT_TEXT, true },
+};
+/* clang-format on */
+
+#define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
+
+#define SELF_ROWS 3
+#define OWN_ROWS 2
+#define PATH_STEPS 8    /* of the busiest path; more do not fit a line */
+#define PATH_SHARE 0.5  /* a path goes on while one callee has so much of its caller */
+#define COMMIT_DIGITS 9 /* as `lapwing runs` shows them */
+
+struct summary {
+    const struct lw_profile *profile;
+    const struct lw_query *query;
+    const struct lw_callgraph *graph;
+    struct lw_table *table;
+    struct lw_buf text; /* the detail being written */
+};
+
+/* One row; its detail is what is in the buffer, which is then emptied. */
+static void add_row(struct summary *s, const char *what, double seconds, double share)
+{
+    lw_table_row(s->table, 0);
+    lw_table_add_text(s->table, what, strlen(what));
+    lw_analysis_add_seconds(s->table, seconds);
+    lw_analysis_add_share(s->table, share, 1);
+    if (s->text.failure)
+        s->table->failure = s->text.failure;
+    else
+        lw_table_add_text(s->table, s->text.bytes ? s->text.bytes : "", s->text.len);
+    lw_buf_reset(&s->text);
+}
+
+static void add_fact(struct summary *s, const char *before, const char *key)
+{
+    const char *value = lw_profile_fact(s->profile, key);
+
+    if (value)
+        lw_buf_addf(&s->text, "%s%s%s", s->text.len ? ", " : "", before, value);
+}
+
+static void add_command(struct summary *s)
+{
+    const char *command = lw_profile_fact(s->profile, "command");
+    const char *file = lw_profile_fact(s->profile, "file");
+    const char *format = lw_profile_fact(s->profile, "format");
+
+    if (command)
+        lw_buf_add_text(&s->text, command);
+    else if (file)
+        lw_buf_addf(&s->text, "%s (%s)", file, format ? format : "?");
+    else
+        return;
+    add_row(s, command ? "command" : "file", NAN, NAN);
+}
+
+/* "2026-11-15 20:07:31, exit code 0, Python 3.11.7, host, commit 1cc6fe5a2+" */
+static void add_run(struct summary *s)
+{
+    const struct lw_profile *profile = s->profile;
+    const char *commit = lw_profile_fact(profile, "commit");
+    const char *dirty = lw_profile_fact(profile, "dirty");
+    const char *state = lw_profile_fact(profile, "state");
+    double length_s = NAN;
+
+    if (profile->wall_start_ns)
+        lw_units_add_time(&s->text, (int64_t)profile->wall_start_ns);
+    if (profile->process_count > 0 && profile->processes[0].exit_code >= 0)
+        lw_buf_addf(&s->text, "%sexit code %d", s->text.len ? ", " : "",
+                    profile->processes[0].exit_code);
+    else if (state && strcmp(state, "finished") != 0)
+        add_fact(s, "", "state");
+    add_fact(s, "Python ", "python");
+    add_fact(s, "torch ", "torch");
+    add_fact(s, "on ", "host");
+    if (commit)
+        lw_buf_addf(&s->text, "%scommit %.*s%s", s->text.len ? ", " : "", COMMIT_DIGITS,
+                    commit, dirty && strcmp(dirty, "yes") == 0 ? "+" : "");
+    if (profile->start_ns && profile->end_ns > profile->start_ns)
+        length_s = (double)(profile->end_ns - profile->start_ns) / 1e9;
+    if (s->text.len > 0 || !isnan(length_s))
+        add_row(s, "ran", length_s, NAN);
+}
+
+static void add_count(struct summary *s, const char *before, uint64_t count,
+                      const char *one, const char *many)
+{
+    lw_buf_add_text(&s->text, before);
+    lw_units_add_count(&s->text, (int64_t)count);
+    lw_buf_addf(&s->text, " %s", count == 1 ? one : many);
+}
+
+static void add_recorded(struct summary *s)
+{
+    const struct lw_profile *profile = s->profile;
+
+    if (s->graph->source == LW_GRAPH_SAMPLES)
+        add_count(s, "", profile->sample_count, "sample of ", "samples of ");
+    else
+        add_count(s, "", (uint64_t)s->graph->calls, "call of ", "calls of ");
+    add_count(s, "", s->graph->listed_count, "function", "functions");
+    if (profile->thread_count > 0) {
+        add_count(s, ", ", profile->thread_count, "thread", "threads");
+        add_count(s, ", ", profile->process_count, "process", "processes");
+    }
+    add_row(s, "recorded", s->graph->total_s, NAN);
+}
+
+static void add_function(struct summary *s, const char *what,
+                         const struct lw_function *function, double seconds)
+{
+    struct lw_function stripped = *function;
+
+    lw_function_strip(&stripped);
+    lw_buf_add(&s->text, function->name, function->name_len);
+    if (function->line > 0) {
+        lw_buf_add_text(&s->text, " (");
+        lw_buf_add(&s->text, stripped.file, stripped.file_len);
+        lw_buf_addf(&s->text, ":%u)", function->line);
+    }
+    if (s->graph->source != LW_GRAPH_SAMPLES)
+        add_count(s, ", ", (uint64_t)function->cost.calls, "call", "calls");
+    add_row(s, what, seconds, seconds / s->graph->total_s);
+}
+
+/* The first COUNT functions by KEY, only the person's own if MINE; *FIRST is the first,
+ * if there is one. */
+static bool add_functions(struct summary *s, const char *what, const char *key,
+                          size_t count, bool mine, const struct lw_function **first,
+                          struct lw_error *err)
+{
+    struct lw_selection selection = { 0 };
+    struct lw_query query;
+    size_t shown = 0;
+    bool done;
+
+    lw_query_init(&query);
+    done = lw_query_add_key(&query, key, err) &&
+           (!mine || lw_query_add_mine(&query, err)) &&
+           lw_query_select(&query, s->graph, &selection, err);
+    for (size_t i = 0; done && i < selection.count && shown < count; i++) {
+        const struct lw_function *function =
+            &s->graph->functions[selection.functions[i]];
+        double seconds = mine ? function->cost.total_s : function->cost.self_s;
+
+        if (!(seconds > 0) || (mine && strcmp(function->name, "<module>") == 0))
+            continue;
+        if (first && shown == 0)
+            *first = function;
+        add_function(s, shown ? "" : what, function, seconds);
+        shown++;
+    }
+    lw_selection_release(&selection);
+    lw_query_release(&query);
+    return done;
+}
+
+/* From the root, always the callee that took most, until there is no clear one. */
+static void describe_path(struct summary *s, const struct lw_calltree *tree,
+                          const uint32_t *busiest)
+{
+    const struct lw_calltree_node *nodes = tree->nodes;
+    uint32_t at = busiest[0];
+    size_t steps = 0;
+
+    for (; at; at = busiest[at], steps++) {
+        const struct lw_frame *frame = lw_profile_frame(s->profile, nodes[at].frame);
+
+        if (steps > 0)
+            lw_buf_add_text(&s->text, " > ");
+        lw_buf_add(&s->text, lw_profile_text(s->profile, frame->name),
+                   lw_strings_len(s->profile->strings, frame->name));
+        if (steps + 1 == PATH_STEPS || !busiest[at] ||
+            (double)nodes[busiest[at]].total_ns <
+                PATH_SHARE * (double)nodes[at].total_ns)
+            break;
+    }
+    if (steps > 0)
+        add_row(s, "busiest path", (double)nodes[at].total_ns / 1e9,
+                (double)nodes[at].total_ns / (double)nodes[0].total_ns);
+    lw_buf_reset(&s->text);
+}
+
+static bool add_path(struct summary *s, struct lw_error *err)
+{
+    struct lw_calltree tree = { 0 };
+    uint32_t *busiest = NULL;
+    bool *threads = NULL;
+    bool done;
+
+    if (s->graph->source == LW_GRAPH_GIVEN)
+        return true; /* pairs of functions make no path */
+    done = lw_query_threads(s->query, s->profile, &threads, err) &&
+           lw_calltree_init(&tree, s->profile, s->graph->source, threads, err) &&
+           (busiest = lw_zalloc(tree.node_count, sizeof(*busiest), err));
+    if (done) {
+        for (uint32_t i = 1; i < tree.node_count; i++) {
+            uint32_t *best = &busiest[tree.nodes[i].parent];
+
+            if (!*best || tree.nodes[i].total_ns > tree.nodes[*best].total_ns)
+                *best = i;
+        }
+        describe_path(s, &tree, busiest);
+    }
+    lw_free(busiest);
+    lw_free(threads);
+    lw_calltree_release(&tree);
+    return done;
+}
+
+/* A name that needs no quoting and is its own pattern. */
+static bool is_plain(const struct lw_function *function)
+{
+    return function->name_len > 0 &&
+           strspn(function->name,
+                  "abcdefghijklmnopqrstuvwxyz"
+                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == function->name_len;
+}
+
+static void add_next(struct summary *s, const struct lw_function *first,
+                     const struct lw_function *own)
+{
+    const char *tree =
+        s->graph->source == LW_GRAPH_GIVEN ? "" : "; 'lapwing report tree': the paths";
+
+    if (own && is_plain(own))
+        lw_table_note(s->table,
+                      "Next: 'lapwing report callees %s': where its time goes%s.",
+                      own->name, tree);
+    else if (first && is_plain(first))
+        lw_table_note(s->table, "Next: 'lapwing report callers %s': who calls it%s.",
+                      first->name, tree);
+    else
+        lw_table_note(s->table, "Next: 'lapwing report functions': all of them%s.",
+                      tree);
+}
+
+static bool summarise(struct summary *s, struct lw_error *err)
+{
+    const struct lw_function *first = NULL, *own = NULL;
+
+    add_command(s);
+    add_run(s);
+    if (s->graph->listed_count == 0) {
+        lw_analysis_note_empty(s->profile, s->table);
+    } else {
+        add_recorded(s);
+        if (!add_functions(s, "most self time", "time", SELF_ROWS, false, &first,
+                           err) ||
+            !add_functions(s, "own code, total", "cumulative", OWN_ROWS, true, &own,
+                           err) ||
+            !add_path(s, err))
+            return false;
+        add_next(s, first, own);
+    }
+    lw_analysis_note_losses(s->profile, s->table);
+    return true;
+}
+
+static bool run(const struct lw_profile *profile, const struct lw_query *query,
+                struct lw_table *table, struct lw_error *err)
+{
+    struct lw_callgraph graph;
+    struct summary s = {
+        .profile = profile, .query = query, .graph = &graph, .table = table
+    };
+    bool done;
+
+    lw_table_init(table, columns, COLUMN_COUNT);
+    lw_buf_init(&s.text, 0);
+    done = lw_query_graph(query, profile, &graph, err) && summarise(&s, err);
+    lw_buf_release(&s.text);
+    lw_callgraph_release(&graph);
+    return done;
+}
+
+const struct lw_analysis lw_analysis_summary = {
+    .name = "summary",
+    .summary = "what ran, how long, where the time went, what to look at next",
+    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
+    .run = run,
+};

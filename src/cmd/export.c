@@ -1,0 +1,102 @@
+/* lapwing export: write a profile in another tool's format. */
+
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/command.h"
+#include "readers/reader.h"
+#include "writers/writer.h"
+
+struct args {
+    const char *to;     /* format; NULL: by the suffix of output */
+    const char *output; /* NULL: standard output */
+};
+
+/* clang-format off */
+#define OPT(letter, name, field, arg, help) \
+    { letter, name, LW_ARG_TEXT, offsetof(struct args, field), arg, help }
+
+static const struct lw_option options[] = {
+    OPT('t', "to", to, "FORMAT", "the format; without it, the suffix of FILE decides"),
+    OPT('o', "output", output, "FILE", "into FILE, whole or not at all"),
+    LW_OPT_END
+};
+/* clang-format on */
+
+static void add_names(struct lw_buf *out)
+{
+    for (size_t i = 0; i < lw_writer_count; i++)
+        lw_buf_addf(out, "%s%s", i ? ", " : "", lw_writers[i]->name);
+}
+
+static const struct lw_writer *choose_writer(const struct args *args,
+                                             struct lw_error *err)
+{
+    const struct lw_writer *writer = NULL;
+    struct lw_buf names;
+
+    if (args->to)
+        writer = lw_writer_find(args->to);
+    else if (args->output)
+        writer = lw_writer_for_path(args->output);
+    if (writer)
+        return writer;
+
+    lw_buf_init(&names, 0);
+    add_names(&names);
+    if (!lw_buf_check(&names, err))
+        ; /* said */
+    else if (args->to)
+        lw_fail(err, LW_ERR_USAGE, "there is no format '%s' to export to; there is %s",
+                args->to, names.bytes);
+    else if (args->output)
+        lw_fail(err, LW_ERR_USAGE,
+                "the name %s does not say the format; add --to, one of: %s",
+                args->output, names.bytes);
+    else
+        lw_fail(err, LW_ERR_USAGE, "say the format with --to, one of: %s", names.bytes);
+    lw_buf_release(&names);
+    return NULL;
+}
+
+static int run(const void *args, int argc, char **argv, struct lw_error *err)
+{
+    const struct args *a = args;
+    const struct lw_writer *writer = choose_writer(a, err);
+    struct lw_profile *profile = NULL;
+    struct lw_buf out;
+    bool done;
+
+    if (!writer)
+        return LW_EXIT_FAILED;
+    if (!a->output && writer->is_binary && isatty(STDOUT_FILENO))
+        return lw_usage(err, "%s files are not for a terminal; name one with -o",
+                        writer->name);
+    lw_buf_init(&out, 0);
+    profile = lw_profile_open(argc > 0 ? argv[0] : NULL, writer->want, err);
+    done = profile && writer->write(profile, &out, err) && lw_buf_check(&out, err) &&
+           lw_file_replace(a->output ? a->output : "-", out.bytes, out.len, err);
+    lw_profile_free(profile);
+    lw_buf_release(&out);
+    return done ? LW_EXIT_DONE : LW_EXIT_FAILED;
+}
+
+static void explain(struct lw_help *help)
+{
+    lw_help_heading(help, "Formats");
+    for (size_t i = 0; i < lw_writer_count; i++)
+        lw_help_row(help, lw_writers[i]->name, lw_writers[i]->summary);
+}
+
+const struct lw_command lw_cmd_export = {
+    .name = "export",
+    .summary = "write a profile in another tool's format",
+    .usage = "lapwing export [OPTIONS] [RUN|FILE]",
+    .description = "Writes RUN (the latest, if none is named), or any file of a known "
+                   "format, in the format of another tool.",
+    .explain = explain,
+    .args_size = sizeof(struct args),
+    .options = options,
+    .operands_max = 1,
+    .run = run,
+};

@@ -1,0 +1,364 @@
+/* lapwing report: ask a profile a question and print the answer. */
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyses/analysis.h"
+#include "base/text.h"
+#include "cmd/command.h"
+#include "readers/reader.h"
+#include "writers/pstats_text.h"
+#include "writers/render.h"
+
+#define USUAL_SHARE 0.01    /* a tree shows paths with at least so much of the time */
+#define NO_LIMIT UINT64_MAX /* --limit was not given */
+
+enum style {
+    STYLE_LAPWING,
+    STYLE_PSTATS,
+};
+
+struct args {
+    struct lw_arg_list sort;
+    bool reverse;
+    bool strip;
+    bool mine;
+    struct lw_arg_list match;
+    uint64_t limit; /* 0: all; NO_LIMIT: what is usual for the view */
+    const char *min_share;
+    uint64_t depth; /* 0: any */
+    const char *thread;
+    const char *process;
+    unsigned source; /* enum lw_graph_source */
+    bool json;
+    bool csv;
+    bool markdown;
+    unsigned style;     /* enum style */
+    const char *output; /* NULL: standard output */
+};
+
+static const struct args defaults = { .limit = NO_LIMIT };
+
+/* clang-format off */
+#define OPT(letter, name, kind, field, arg, help) \
+    { letter, name, kind, offsetof(struct args, field), arg, help }
+
+static const struct lw_option options[] = {
+    LW_OPT_HEADING("Which functions, and in what order"),
+    OPT('s', "sort", LW_ARG_LIST, sort, "KEY",
+        "sort by KEY: calls, cumulative, file, line, module, name, nfl, pcalls, stdname "
+        "or time (pstats' abbreviations work); again for equal ones"),
+    OPT('r', "reverse", LW_ARG_FLAG, reverse, NULL, "turn the order round"),
+    OPT('m', "mine", LW_ARG_FLAG, mine, NULL,
+        "only your own code: under the project's folder, but no installed package, "
+        "virtualenv or builtin"),
+    OPT(0, "match", LW_ARG_LIST, match, "REGEX",
+        "only functions whose file:line(name) matches"),
+    OPT('n', "limit", LW_ARG_COUNT, limit, "N", "at most N of them; 0: all"),
+    OPT(0, "strip", LW_ARG_FLAG, strip, NULL,
+        "leave out the folders of files; what is alike then is added up"),
+    LW_OPT_HEADING("What of the profile"),
+    OPT(0, "thread", LW_ARG_TEXT, thread, "NAME|ID", "only threads of that name or id"),
+    OPT(0, "process", LW_ARG_TEXT, process, "PID", "only that process"),
+    OPT(0, "from", LW_ARG_CHOICE, source, "any|calls|samples",
+        "which of its measurements, where it has several"),
+    LW_OPT_HEADING("Trees"),
+    OPT(0, "min-share", LW_ARG_TEXT, min_share, "SHARE",
+        "only paths with at least this share of the time: 0.01 or 1%"),
+    OPT(0, "depth", LW_ARG_COUNT, depth, "N", "at most N calls deep"),
+    LW_OPT_HEADING("How it is printed"),
+    OPT(0, "json", LW_ARG_FLAG, json, NULL, "as JSON, all rows"),
+    OPT(0, "csv", LW_ARG_FLAG, csv, NULL, "as comma-separated values, all rows"),
+    OPT(0, "markdown", LW_ARG_FLAG, markdown, NULL, "as a table in Markdown"),
+    OPT(0, "style", LW_ARG_CHOICE, style, "lapwing|pstats",
+        "pstats: functions, callers and callees exactly as Python's pstats prints them"),
+    OPT('o', "output", LW_ARG_TEXT, output, "FILE", "into FILE, whole or not at all"),
+    LW_OPT_END
+};
+/* clang-format on */
+
+/* What the words of the command line turned out to be. */
+struct request {
+    const struct args *args;
+    const char *profile; /* NULL: the latest run */
+    const struct lw_analysis *view;
+    char **restrictions; /* words */
+    int restriction_count;
+};
+
+/* A word names the profile if it must (it is "-", or ends as profiles do), or if it can
+ * be nothing else: before the view any file, behind it only what a reader knows, since
+ * `report functions train.py` asks for the functions of that file. */
+static bool names_profile(const struct request *request, const char *word)
+{
+    return strcmp(word, "-") == 0 || lw_profile_has_suffix(word) ||
+           (!request->view && lw_file_exists(word)) || lw_profile_exists(word);
+}
+
+/* In either order at most one profile and one view, then restrictions. */
+static void sort_words(struct request *request, int argc, char **argv)
+{
+    int used = 0;
+
+    while (used < argc) {
+        const char *word = argv[used];
+        const struct lw_analysis *view = lw_analysis_find(word);
+
+        if (view && !request->view)
+            request->view = view;
+        else if (!request->profile && names_profile(request, word))
+            request->profile = word;
+        else
+            break;
+        used++;
+    }
+    request->restrictions = argv + used;
+    request->restriction_count = argc - used;
+    if (!request->view) {
+        bool wants_list = request->restriction_count > 0 || request->args->sort.count ||
+                          request->args->style == STYLE_PSTATS;
+
+        request->view = wants_list ? &lw_analysis_functions : &lw_analysis_summary;
+    }
+}
+
+static bool for_people(const struct args *args)
+{
+    return !args->json && !args->csv;
+}
+
+static bool parse_share(const char *text, double *share, struct lw_error *err)
+{
+    size_t len = strlen(text);
+    bool is_percent = len > 0 && text[len - 1] == '%';
+
+    if (!lw_text_double(text, len - is_percent, share) || *share < 0 ||
+        *share > (is_percent ? 100 : 1))
+        return lw_fail(
+            err, LW_ERR_USAGE,
+            "--min-share takes a share from 0 to 1, or a percentage, not '%s'", text);
+    if (is_percent)
+        *share /= 100;
+    return true;
+}
+
+static bool add_sorting(const struct request *request, struct lw_query *query,
+                        struct lw_error *err)
+{
+    const struct args *args = request->args;
+    const char *usual = request->view->sort;
+
+    for (size_t i = 0; i < args->sort.count; i++)
+        if (!lw_query_add_key(query, args->sort.texts[i], err))
+            return false;
+    if (args->sort.count > 0 && !usual)
+        return lw_fail(err, LW_ERR_USAGE, "%s takes no --sort", request->view->name);
+    if (args->sort.count == 0 && usual && args->style == STYLE_LAPWING)
+        return lw_query_add_key(query, usual, err);
+    return true;
+}
+
+static bool add_restrictions(const struct request *request, struct lw_query *query,
+                             struct lw_error *err)
+{
+    const struct args *args = request->args;
+    bool has_limit = args->limit != NO_LIMIT;
+
+    if (args->mine && !lw_query_add_mine(query, err))
+        return false;
+    for (size_t i = 0; i < args->match.count; i++)
+        if (!lw_query_add_pattern(query, args->match.texts[i], err))
+            return false;
+    for (int i = 0; i < request->restriction_count; i++) {
+        if (!lw_query_add_word(query, request->restrictions[i], err))
+            return false;
+        has_limit |= query->restrictions[query->restriction_count - 1].kind !=
+                     LW_RESTRICT_PATTERN;
+    }
+    if (query->restriction_count > 0 && !request->view->takes_restrictions)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "%s takes no restrictions; %s is neither a view nor a profile",
+                       request->view->name,
+                       request->restriction_count ? request->restrictions[0] : "that");
+    if (args->limit != NO_LIMIT && args->limit > 0)
+        return lw_query_add_count(query, (int64_t)(args->limit & INT64_MAX), err);
+    if (!has_limit && request->view->usual_rows && for_people(args) &&
+        args->style == STYLE_LAPWING)
+        return lw_query_add_count(query, (int64_t)request->view->usual_rows, err);
+    return true;
+}
+
+static bool make_query(const struct request *request, struct lw_query *query,
+                       struct lw_error *err)
+{
+    const struct args *args = request->args;
+
+    query->reverse = args->reverse;
+    query->strip = args->strip;
+    query->how_strip = args->style == STYLE_PSTATS ? LW_STRIP_AS_PSTATS : LW_STRIP_ADD;
+    query->source = (enum lw_graph_source)args->source;
+    query->thread = args->thread;
+    query->process = args->process;
+    query->max_depth = args->depth;
+    query->min_share = for_people(args) ? USUAL_SHARE : 0;
+    return (!args->min_share || parse_share(args->min_share, &query->min_share, err)) &&
+           add_sorting(request, query, err) && add_restrictions(request, query, err);
+}
+
+/* "Sun Nov 15 20:07:31 2026    out.prof", as pstats heads its report of a file; a run
+ * has the time at which it began. Nothing for standard input. */
+static void add_pstats_head(struct lw_buf *out, const struct request *request,
+                            const struct lw_profile *profile)
+{
+    const char *name =
+        request->profile ? request->profile : lw_profile_fact(profile, "run");
+    time_t when = (time_t)(profile->wall_start_ns / 1000000000);
+    struct stat about;
+    char date[32]; /* ctime_r() fills 26 */
+
+    if (!name || strcmp(name, "-") == 0)
+        return;
+    if (!when && stat(name, &about) == 0)
+        when = about.st_mtime;
+    if (ctime_r(&when, date)) {
+        date[strcspn(date, "\n")] = '\0';
+        lw_buf_addf(out, "%s    ", date);
+    }
+    lw_text_add_printable(out, name, strlen(name));
+}
+
+static bool print_as_pstats(const struct request *request,
+                            const struct lw_profile *profile,
+                            const struct lw_query *query, struct lw_buf *out,
+                            struct lw_error *err)
+{
+    enum lw_pstats_part part = LW_PSTATS_STATS;
+    struct lw_selection selection = { 0 };
+    struct lw_callgraph graph;
+    struct lw_buf head;
+    bool done;
+
+    if (request->view == &lw_analysis_callers)
+        part = LW_PSTATS_CALLERS;
+    else if (request->view == &lw_analysis_callees)
+        part = LW_PSTATS_CALLEES;
+    else if (request->view != &lw_analysis_functions)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "pstats prints functions, callers and callees, but no %s",
+                       request->view->name);
+    lw_buf_init(&head, 0);
+    add_pstats_head(&head, request, profile);
+    done = lw_query_graph(query, profile, &graph, err) &&
+           lw_query_select(query, &graph, &selection, err) &&
+           lw_buf_check(&head, err) &&
+           lw_pstats_print(part, &graph, query, &selection,
+                           head.len ? head.bytes : NULL, out, err);
+    lw_buf_release(&head);
+    lw_selection_release(&selection);
+    lw_callgraph_release(&graph);
+    return done;
+}
+
+static bool print_view(const struct request *request, const struct lw_profile *profile,
+                       const struct lw_query *query, struct lw_buf *out,
+                       struct lw_error *err)
+{
+    const struct args *args = request->args;
+    struct lw_render_options plain = { 0 };
+    struct lw_render_options shown =
+        args->output ? plain : lw_render_options_for_fd(STDOUT_FILENO);
+    struct lw_table table = { 0 };
+    bool done =
+        request->view->run(profile, query, &table, err) && lw_table_check(&table, err);
+
+    if (done) {
+        if (args->json)
+            lw_render_json(&table, out);
+        else if (args->csv)
+            lw_render_csv(&table, out);
+        else if (args->markdown)
+            lw_render_markdown(&table, out);
+        else
+            lw_render_text(&table, &shown, out);
+        done = lw_buf_check(out, err);
+    }
+    lw_table_release(&table);
+    return done;
+}
+
+static bool answer(const struct request *request, const struct lw_query *query,
+                   struct lw_buf *out, struct lw_error *err)
+{
+    struct lw_profile *profile =
+        lw_profile_open(request->profile, request->view->want, err);
+    bool done = false;
+
+    if (profile)
+        done = request->args->style == STYLE_PSTATS
+                   ? print_as_pstats(request, profile, query, out, err)
+                   : print_view(request, profile, query, out, err);
+    lw_profile_free(profile);
+    return done;
+}
+
+static bool put_out(const struct args *args, const struct lw_buf *out,
+                    struct lw_error *err)
+{
+    if (args->output)
+        return lw_file_replace(args->output, out->bytes, out->len, err);
+    fwrite(out->bytes, 1, out->len, stdout); /* main() sees whether it got out */
+    return true;
+}
+
+static int run(const void *args, int argc, char **argv, struct lw_error *err)
+{
+    struct request request = { .args = args };
+    struct lw_query query;
+    struct lw_buf out;
+    bool done;
+
+    if (request.args->json + request.args->csv + request.args->markdown +
+            (request.args->style == STYLE_PSTATS) >
+        1)
+        return lw_usage(err, "report prints one form: choose one of --json, --csv, "
+                             "--markdown and --style pstats");
+    sort_words(&request, argc, argv);
+    lw_query_init(&query);
+    lw_buf_init(&out, 0);
+    done = make_query(&request, &query, err) && answer(&request, &query, &out, err) &&
+           put_out(request.args, &out, err);
+    lw_buf_release(&out);
+    lw_query_release(&query);
+    return done ? LW_EXIT_DONE : LW_EXIT_FAILED;
+}
+
+static void explain(struct lw_help *help)
+{
+    lw_help_heading(help, "Views");
+    for (size_t i = 0; i < lw_analysis_count; i++)
+        lw_help_row(help, lw_analyses[i]->name, lw_analyses[i]->summary);
+    lw_help_heading(help, "Files that are read");
+    for (size_t i = 0; i < lw_reader_count; i++)
+        lw_help_row(help, lw_readers[i]->name, lw_readers[i]->summary);
+}
+
+const struct lw_command lw_cmd_report = {
+    .name = "report",
+    .summary = "print what a profile says: summary, functions, callers, tree ...",
+    .usage = "lapwing report [OPTIONS] [RUN|FILE] [VIEW] [RESTRICTION...]",
+    .description =
+        "Prints one view of a run, or of any file of a known format ('-' is standard "
+        "input). Without a run it takes the latest, without a view the summary.\n\n"
+        "A restriction is what pstats takes: a number (the first so many), a fraction "
+        "from 0 to 1 (that part of them) or a regular expression (those that match), "
+        "each applied to what the one before left.",
+    .explain = explain,
+    .args_size = sizeof(struct args),
+    .defaults = &defaults,
+    .options = options,
+    .operands_max = LW_ANY_NUMBER,
+    .run = run,
+};
