@@ -6,7 +6,9 @@
  *     make_run --frames 10000000 OUT.lap     that many functions, each called once
  *     make_run --rounds 600 OUT.lap          flushes of a few rows, as a quiet program
  *
- * Several may be given at once. The same arguments give the same rows. */
+ * Several may be given at once. The same arguments give the same rows. Before these,
+ * --small makes a program of a few functions; with them, --segment BYTES makes segments
+ * of that size, --thin thins all that can be, and --pack FILE packs the run. */
 
 #include <getopt.h>
 #include <stdio.h>
@@ -16,22 +18,28 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "lap/run.h"
+#include "lap/thin.h"
 #include "lap/writer.h"
 
 #define THREADS 4
 #define FUNCTIONS 400 /* of a middle-sized program */
 #define STACKS 3000
+#define FEW 6 /* of both, when small */
 #define DEPTH 40
 #define BATCH 50000 /* rows between two flushes: 50 ms of a busy program */
 
 struct shape {
     uint64_t samples, calls, deep, frames, rounds;
+    uint64_t segment_bytes;
+    const char *pack;
+    bool small, thin;
 };
 
 struct maker {
     struct lw_lap_writer *writer;
     uint64_t random; /* state of a xorshift generator */
     uint64_t now_ns;
+    uint64_t functions, stack_count; /* in use of the arrays below */
     lw_frame_id frames[FUNCTIONS];
     lw_stack_id stacks[STACKS];
     uint32_t threads[THREADS];
@@ -79,17 +87,17 @@ static bool begin(struct maker *m, struct lw_error *err)
             !lw_lap_writer_thread(m->writer, &thread, &m->threads[i], err))
             return false;
     }
-    for (uint64_t i = 0; i < FUNCTIONS; i++)
+    for (uint64_t i = 0; i < m->functions; i++)
         if (!add_frame(m, i, &m->frames[i], err))
             return false;
-    for (uint64_t i = 0; i < STACKS; i++) {
+    for (uint64_t i = 0; i < m->stack_count; i++) {
         uint64_t parent = i ? i - 1 - next_random(m) % (i < 8 ? i : 8) : 0;
 
         if (i && depths[parent] >= DEPTH)
             parent = 0;
         depths[i] = i ? depths[parent] + 1 : 1;
         if (!lw_lap_writer_push(m->writer, i ? m->stacks[parent] : LW_NO_STACK,
-                                m->frames[next_random(m) % FUNCTIONS], &m->stacks[i],
+                                m->frames[next_random(m) % m->functions], &m->stacks[i],
                                 err))
             return false;
     }
@@ -105,7 +113,7 @@ static bool make_samples(struct maker *m, uint64_t count, struct lw_error *err)
         struct lw_sample sample = { .thread = m->threads[thread] };
 
         if (next_random(m) % 3 == 0) /* it moved since the last time */
-            place[thread] = next_random(m) % STACKS;
+            place[thread] = next_random(m) % m->stack_count;
         if (thread == 0)
             m->now_ns += 900000 + next_random(m) % 200000;
         sample.time_ns = m->now_ns + thread * 3000;
@@ -127,7 +135,7 @@ static bool make_calls(struct maker *m, uint64_t count, struct lw_error *err)
         struct lw_span span = { .start_ns = m->now_ns,
                                 .duration_ns = 100 + next_random(m) % 4000,
                                 .thread = m->threads[0],
-                                .stack = m->stacks[next_random(m) % STACKS] };
+                                .stack = m->stacks[next_random(m) % m->stack_count] };
         struct lw_call_row row = { span.thread, span.stack, 1, span.duration_ns };
 
         m->now_ns += span.duration_ns + 50;
@@ -176,6 +184,14 @@ static bool make_frames(struct maker *m, uint64_t count, struct lw_error *err)
     return true;
 }
 
+static bool make_counter(struct maker *m, double value, struct lw_error *err)
+{
+    struct lw_counter_point point = { .time_ns = m->now_ns, .value = value };
+
+    return lw_lap_writer_string(m->writer, "rss [bytes]", 11, &point.name, err) &&
+           lw_lap_writer_counter(m->writer, &point, err);
+}
+
 static bool make_rounds(struct maker *m, uint64_t count, struct lw_error *err)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -183,74 +199,116 @@ static bool make_rounds(struct maker *m, uint64_t count, struct lw_error *err)
             return false;
         for (unsigned n = 0; n < 30; n++) {
             struct lw_call_row row = { m->threads[0],
-                                       m->stacks[next_random(m) % STACKS],
+                                       m->stacks[next_random(m) % m->stack_count],
                                        1 + next_random(m) % 100,
                                        next_random(m) % 100000 };
 
             if (!lw_lap_writer_calls(m->writer, &row, 1, m->now_ns, m->now_ns, err))
                 return false;
         }
-        if (!lw_lap_writer_flush(m->writer, err))
+        if (!lw_lap_writer_loss(m->writer, "ring full", "spans", i, err) ||
+            !make_counter(m, (double)i, err) || !lw_lap_writer_flush(m->writer, err))
             return false;
     }
     return true;
 }
 
+static bool make_rows(struct maker *m, const struct shape *shape, struct lw_error *err)
+{
+    return begin(m, err) && make_samples(m, shape->samples, err) &&
+           make_calls(m, shape->calls, err) && make_deep(m, shape->deep, err) &&
+           make_frames(m, shape->frames, err) && make_rounds(m, shape->rounds, err) &&
+           lw_lap_writer_meta_u64(m->writer, "end_ns", m->now_ns, err) &&
+           lw_lap_writer_meta_u64(m->writer, "exit_code", 0, err);
+}
+
+static bool pack(const char *run_path, const char *path, struct lw_error *err)
+{
+    struct lw_run run;
+    bool done = lw_run_open(&run, run_path, NULL, err) && lw_run_pack(&run, path, err);
+
+    lw_run_close(&run);
+    return done;
+}
+
 static bool make(const struct shape *shape, const char *path, struct lw_error *err)
 {
     struct maker m = { .random = 88172645463325252ull, .now_ns = 1000000000 };
+    struct lw_lap_writer_options options = { .segment_bytes = shape->segment_bytes };
     struct lw_run run;
+    uint64_t bytes;
     bool done = lw_run_create(&run, path, NULL, "make_run", err);
 
+    m.functions = shape->small ? FEW : FUNCTIONS;
+    m.stack_count = shape->small ? FEW : STACKS;
     run.info.start_ns = m.now_ns;
     run.info.wall_start_ns = lw_clock_wall_ns();
     done = done && lw_run_info_set_command(&run.info, "make_run", err) &&
            lw_run_save(&run, err) &&
-           (m.writer = lw_lap_writer_open(run.path, 1, NULL, err)) && begin(&m, err) &&
-           make_samples(&m, shape->samples, err) && make_calls(&m, shape->calls, err) &&
-           make_deep(&m, shape->deep, err) && make_frames(&m, shape->frames, err) &&
-           make_rounds(&m, shape->rounds, err) &&
-           lw_lap_writer_meta_u64(m.writer, "end_ns", m.now_ns, err) &&
-           lw_lap_writer_meta_u64(m.writer, "exit_code", 0, err);
+           (m.writer = lw_lap_writer_open(run.path, 1, &options, err)) &&
+           make_rows(&m, shape, err);
     if (!lw_lap_writer_close(m.writer, done ? err : NULL))
         done = false;
     run.info.state = LW_RUN_FINISHED;
     run.info.exit_code = 0;
     run.info.end_ns = m.now_ns;
-    done = done && lw_run_save(&run, err);
+    done = done && lw_run_save(&run, err) &&
+           (!shape->thin || lw_lap_thin(run.path, 1, &bytes, err)) &&
+           (!shape->pack || pack(run.path, shape->pack, err));
     lw_run_close(&run);
     return done;
 }
 
+/* The field that an option with a number fills. */
+static uint64_t *number_field(struct shape *shape, int letter)
+{
+    switch (letter) {
+    case 's': return &shape->samples;
+    case 'c': return &shape->calls;
+    case 'd': return &shape->deep;
+    case 'f': return &shape->frames;
+    case 'r': return &shape->rounds;
+    case 'b': return &shape->segment_bytes;
+    default: return NULL;
+    }
+}
+
 int main(int argc, char **argv)
 {
-    struct shape shape = { 0 };
     const struct option options[] = {
         { "samples", required_argument, NULL, 's' },
         { "calls", required_argument, NULL, 'c' },
         { "deep", required_argument, NULL, 'd' },
         { "frames", required_argument, NULL, 'f' },
         { "rounds", required_argument, NULL, 'r' },
+        { "segment", required_argument, NULL, 'b' },
+        { "pack", required_argument, NULL, 'p' },
+        { "small", no_argument, NULL, 'm' },
+        { "thin", no_argument, NULL, 't' },
         { NULL, 0, NULL, 0 },
     };
     struct lw_error err = { LW_OK, "" };
+    struct shape shape = { 0 };
+    bool usage = false;
     int letter;
 
     while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        uint64_t *field = letter == 's'   ? &shape.samples
-                          : letter == 'c' ? &shape.calls
-                          : letter == 'd' ? &shape.deep
-                          : letter == 'f' ? &shape.frames
-                                          : &shape.rounds;
+        uint64_t *number = number_field(&shape, letter);
 
-        if (letter == '?' || !lw_text_u64(optarg, strlen(optarg), field)) {
-            fprintf(stderr, "make_run: each option takes a number; see the source\n");
-            return 2;
-        }
+        if (letter == 'm')
+            shape.small = true;
+        else if (letter == 't')
+            shape.thin = true;
+        else if (letter == 'p')
+            shape.pack = optarg;
+        else if (!number || !lw_text_u64(optarg, strlen(optarg), number))
+            usage = true;
     }
-    if (optind != argc - 1) {
-        fprintf(stderr, "usage: make_run [--samples N] [--calls N] [--deep N] "
-                        "[--frames N] [--rounds N] OUT.lap\n");
+    if (usage || optind != argc - 1) {
+        fprintf(stderr,
+                "usage: make_run [--small] [--samples N] [--calls N] [--deep N] "
+                "[--frames N] [--rounds N] [--segment BYTES] [--thin] [--pack FILE] "
+                "OUT.lap\n");
         return 2;
     }
     if (make(&shape, argv[optind], &err))

@@ -61,8 +61,8 @@ static uint32_t *add_numbers(struct lw_id_map *map, uint64_t first, size_t count
         lw_fail(err, LW_ERR_FORMAT, "a chunk gives numbers that were given before");
         return NULL;
     }
-    if (!lw_grow(&map->ids, &map->id_capacity, map->id_count + count, sizeof(*map->ids),
-                 err))
+    if (!lw_grow(&map->ids, &map->id_capacity, map->id_count + count + 1, /* not NULL */
+                 sizeof(*map->ids), err))
         return NULL;
     if (!last || first != next) {
         if (!lw_grow(&map->ranges, &map->range_capacity, map->range_count + 1,
