@@ -18,8 +18,10 @@
  * for the look itself and the disk. */
 #define TICK_NS (50 * MS)
 #define TICK_LEAST_NS (5 * MS) /* when rings fill quickly */
-/* A scan of large trees may take this share of the time, no more: then it is rarer. */
+/* Reading large trees may take this share of the time, no more; time that was not used
+ * is saved up, for when a tree grows all at once. */
 #define SCAN_SHARE 0.05
+#define SCAN_SAVED_NS (25 * MS)
 #define THIN_NS (1000 * MS)
 
 /* Segments a small share of the maximum, so that thinning has something to take. */
@@ -60,6 +62,7 @@ bool lw_recorder_open(struct lw_recorder *recorder,
     lw_recorder_init(recorder);
     recorder->max_bytes = options->max_bytes;
     recorder->tick_ns = TICK_NS;
+    recorder->last_look_ns = lw_clock_ns();
     lw_calibration_init(&recorder->calibration);
     recorder->has_run = true;
     if (!lw_run_create(&recorder->run, options->path, NULL, options->program, err)) {
@@ -239,6 +242,11 @@ static void greet(struct lw_recorder *recorder, struct lw_hello *hello)
         return;
     }
     recorder->processes[recorder->process_count++] = watched;
+    if (watched->shared.flags & LW_AGENT_TIMELINE) {
+        recorder->tick_ns =
+            TICK_LEAST_NS; /* until we know how quickly its rings fill */
+        set_timer(recorder, TICK_LEAST_NS);
+    }
     is_gone = watched->pid_fd < 0 ||
               !wait_on(recorder, watched->pid_fd, EPOLLIN, watched->number);
     if (is_gone)
@@ -319,37 +327,47 @@ static uint64_t next_tick(uint64_t tick_ns, double fill)
     return tick_ns < TICK_NS ? tick_ns : TICK_NS;
 }
 
+static void close_those_over(struct lw_recorder *recorder, struct lw_watched_look look)
+{
+    for (size_t i = recorder->process_count; i-- > 0;) {
+        const struct lw_watched *watched = recorder->processes[i];
+
+        if (!lw_watched_is_over(watched))
+            continue;
+        if ((pid_t)watched->pid == recorder->asked_by)
+            recorder->is_over = true;
+        close_process(recorder, i, look, -1);
+    }
+}
+
+/* Every process in turn, beginning with another each time, so that none always finds the
+ * budget spent. */
 static void look_at_all(struct lw_recorder *recorder)
 {
     struct lw_watched_look look = make_look(recorder);
     uint64_t start_ns = lw_clock_ns(), took_ns;
+    uint64_t earned_ns =
+        (uint64_t)((double)(start_ns - recorder->last_look_ns) * SCAN_SHARE);
+    size_t first =
+        recorder->process_count ? recorder->turn++ % recorder->process_count : 0;
     double fullest = 0;
 
-    look.rings_only = start_ns < recorder->next_scan_ns;
-    for (size_t i = recorder->process_count; i-- > 0;) {
+    recorder->last_look_ns = start_ns;
+    recorder->budget_ns += earned_ns;
+    if (recorder->budget_ns > SCAN_SAVED_NS)
+        recorder->budget_ns = SCAN_SAVED_NS;
+    look.budget_ns = &recorder->budget_ns;
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        size_t turn = (first + i) % recorder->process_count;
         double fill;
 
-        if (lw_watched_is_over(recorder->processes[i])) {
-            recorder->is_over =
-                recorder->is_over ||
-                (pid_t)recorder->processes[i]->pid == recorder->asked_by;
-            close_process(recorder, i, look, -1);
-            continue;
-        }
-        if (!lw_watched_read(recorder->processes[i], &look, &fill,
+        if (!lw_watched_read(recorder->processes[turn], &look, &fill,
                              &recorder->trouble)) {
             /* Told again by the next look. */
         }
         fullest = fill > fullest ? fill : fullest;
     }
-    took_ns = lw_clock_ns() - start_ns;
-    if (!look.rings_only) {
-        uint64_t pause_ns = (uint64_t)((double)took_ns / SCAN_SHARE);
-
-        /* A little early is on time: the timer is not that exact. */
-        recorder->next_scan_ns =
-            start_ns + (pause_ns > TICK_NS ? pause_ns : TICK_NS) - MS;
-    }
+    close_those_over(recorder, look);
     keep_to_size(recorder, start_ns);
     recorder->tick_ns = next_tick(recorder->tick_ns, fullest);
     took_ns = lw_clock_ns() - start_ns;

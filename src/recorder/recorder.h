@@ -44,8 +44,10 @@ struct lw_recorder {
     bool is_over;         /* and it has said that the recording is over */
     uint64_t max_bytes;
 
-    uint64_t tick_ns;      /* between looks at the rings */
-    uint64_t next_scan_ns; /* of the trees */
+    uint64_t tick_ns; /* between looks */
+    uint64_t last_look_ns;
+    uint64_t budget_ns; /* for reading trees, saved up */
+    size_t turn;        /* which process is looked at first */
     uint64_t next_thin_ns;
     bool is_over_size;       /* nothing left to thin, and still too large */
     uint64_t refused_count;  /* processes that could not be recorded */

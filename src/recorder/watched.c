@@ -87,7 +87,7 @@ struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
         goto fail;
     for (uint32_t slot = 0; slot < shared->thread_slots; slot++)
         watched->threads[slot].ring.slot = slot;
-    watched->last_scan_ns = shared->start_ns;
+    watched->round_ns = shared->start_ns;
     if (write_facts(watched, facts, err))
         return watched;
 
@@ -199,19 +199,13 @@ static void let_go(struct lw_watched_thread *thread, struct lw_agent_thread *slo
 
 /* ---- trees ------------------------------------------------------------------------ */
 
-/* Had the thread an event since the last look? The agent counts a call just after it
- * stamps the time, so a thread counts as quiet only when it has been so for two looks. */
-static bool is_quiet(struct lw_watched_thread *thread, struct lw_agent_thread *slot)
+/* Count in *QUIET how often in a row the slot's last event was *LAST, the same. */
+static void count_quiet(struct lw_agent_thread *slot, uint64_t *last, unsigned *quiet)
 {
-    uint64_t last = atomic_load_explicit(&slot->last_ticks, memory_order_acquire);
+    uint64_t now = atomic_load_explicit(&slot->last_ticks, memory_order_acquire);
 
-    if (last != thread->last_ticks) {
-        thread->last_ticks = last;
-        thread->quiet_looks = 0;
-    } else {
-        thread->quiet_looks++;
-    }
-    return thread->quiet_looks >= 2;
+    *quiet = now == *last ? *quiet + 1 : 0;
+    *last = now;
 }
 
 /* The call a thread is in has run since `last_ticks`, which is in no node yet. While
@@ -250,8 +244,7 @@ static bool tell_running(struct lw_watched *watched, struct lw_watched_thread *t
 
 /* Hand the collected changes to the writer, all or none. */
 static bool write_changes(struct lw_watched *watched,
-                          const struct lw_watched_look *look, uint64_t now_ns,
-                          struct lw_error *err)
+                          const struct lw_watched_look *look, struct lw_error *err)
 {
     struct lw_trees *trees = &watched->trees;
 
@@ -267,31 +260,76 @@ static bool write_changes(struct lw_watched *watched,
         watched->rows[i].self_ns = lw_calibration_span_ns(
             look->calibration, watched->shared.clock, change->self_ticks);
     }
-    if (trees->change_count > 0 &&
-        !lw_lap_writer_calls(watched->writer, watched->rows, trees->change_count,
-                             watched->last_scan_ns, now_ns, err))
-        return false;
-    watched->last_scan_ns = now_ns;
-    return true;
+    return trees->change_count == 0 ||
+           lw_lap_writer_calls(watched->writer, watched->rows, trees->change_count,
+                               watched->window_ns, lw_clock_ns(), err);
 }
 
-static bool scan_trees(struct lw_watched *watched,
-                       const struct lw_tree_context *context,
-                       const struct lw_watched_look *look, struct lw_error *err)
+/* A round visits every block once, over as many looks as it takes. Blocks of threads
+ * that had no event are left out; the agent counts a call just after it stamps the
+ * time, so a thread counts as quiet only when it has been so for two rounds. */
+static void start_round(struct lw_watched *watched, bool is_last)
+{
+    for (uint32_t slot = 0; slot < watched->shared.thread_slots; slot++) {
+        struct lw_watched_thread *thread = &watched->threads[slot];
+
+        thread->has_news = false;
+        if (!thread->is_known)
+            continue;
+        count_quiet(lw_shared_thread(&watched->shared, slot), &thread->round_ticks,
+                    &thread->quiet_rounds);
+        thread->has_news = thread->quiet_rounds < 2 || thread->is_over || is_last ||
+                           watched->has_missed;
+        thread->is_last_round = thread->is_over;
+    }
+    watched->has_missed = false;
+    watched->is_in_round = true;
+    watched->next_block = 0;
+    watched->window_ns = watched->round_ns;
+    watched->round_ns = lw_clock_ns();
+}
+
+/* Go on with the round until it is complete or *BUDGET_NS is used up. */
+static bool scan_blocks(struct lw_watched *watched,
+                        const struct lw_tree_context *context, uint64_t *budget_ns,
+                        struct lw_error *err)
 {
     const struct lw_shared *shared = &watched->shared;
     uint32_t blocks = lw_shared_blocks_used(shared);
+    uint64_t start_ns = lw_clock_ns(), spent_ns = 0;
+
+    while (watched->next_block < blocks && (!budget_ns || spent_ns < *budget_ns)) {
+        uint32_t block = watched->next_block++;
+        uint32_t slot = lw_shared_block_owner(shared, block);
+
+        if (slot == LW_NO_SLOT || !watched->threads[slot].has_news)
+            continue;
+        if (!lw_trees_scan(&watched->trees, context, block,
+                           watched->threads[slot].ring.thread, err))
+            return false;
+        spent_ns = lw_clock_ns() - start_ns;
+    }
+    watched->is_in_round = watched->next_block < blocks;
+    if (budget_ns)
+        *budget_ns -= spent_ns < *budget_ns ? spent_ns : *budget_ns;
+    return true;
+}
+
+static bool tell_all_running(struct lw_watched *watched,
+                             const struct lw_tree_context *context,
+                             const struct lw_watched_look *look, struct lw_error *err)
+{
+    const struct lw_shared *shared = &watched->shared;
     bool is_idle = true;
     uint64_t now;
 
     for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
 
-        thread->has_news = false;
         if (!thread->is_known)
             continue;
-        thread->has_news = !is_quiet(thread, lw_shared_thread(shared, slot)) ||
-                           thread->is_over || look->is_last;
+        count_quiet(lw_shared_thread(shared, slot), &thread->last_ticks,
+                    &thread->quiet_looks);
         is_idle = is_idle && thread->quiet_looks > 0;
     }
     /* Where nothing happens at all, it may be because the program is gone: a call that
@@ -301,14 +339,6 @@ static bool scan_trees(struct lw_watched *watched,
 
         watched->is_replaced = image != 0 && image != watched->image;
     }
-    for (uint32_t block = 0; block < blocks; block++) {
-        uint32_t slot = lw_shared_block_owner(shared, block);
-
-        if (slot != LW_NO_SLOT && watched->threads[slot].has_news &&
-            !lw_trees_scan(&watched->trees, context, block,
-                           watched->threads[slot].ring.thread, err))
-            return false;
-    }
     now = look->end_ticks ? look->end_ticks : lw_calibration_now(shared->clock);
     for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
@@ -317,6 +347,33 @@ static bool scan_trees(struct lw_watched *watched,
             !tell_running(watched, thread, lw_shared_thread(shared, slot), context, now,
                           look->is_last, err))
             return false;
+    }
+    return true;
+}
+
+static bool read_trees(struct lw_watched *watched,
+                       const struct lw_tree_context *context,
+                       const struct lw_watched_look *look, struct lw_error *err)
+{
+    const struct lw_shared *shared = &watched->shared;
+
+    if (!watched->is_in_round || look->is_last)
+        start_round(watched, look->is_last);
+    if (!scan_blocks(watched, context, look->is_last ? NULL : look->budget_ns, err) ||
+        !tell_all_running(watched, context, look, err) ||
+        !write_changes(watched, look, err)) {
+        lw_trees_abandon(&watched->trees, shared);
+        watched->is_in_round = false;
+        watched->has_missed = true;
+        return false;
+    }
+    lw_trees_commit(&watched->trees);
+    for (uint32_t slot = 0; !watched->is_in_round && slot < shared->thread_slots;
+         slot++) {
+        struct lw_watched_thread *thread = &watched->threads[slot];
+
+        if (thread->is_known && thread->is_last_round)
+            let_go(thread, lw_shared_thread(shared, slot));
     }
     return true;
 }
@@ -386,7 +443,6 @@ static bool collect(struct lw_watched *watched, const struct lw_watched_look *lo
         .log = &watched->log,
         .writer = watched->writer,
     };
-    uint64_t now_ns = lw_clock_ns();
 
     if (!lw_name_log_read(&watched->log, shared, watched->writer, err))
         return false;
@@ -397,18 +453,8 @@ static bool collect(struct lw_watched *watched, const struct lw_watched_look *lo
     }
     if (!read_rings(watched, &context, look, ring_fill, err))
         return false;
-    if (!look->rings_only) {
-        if (!scan_trees(watched, &context, look, err) ||
-            !write_changes(watched, look, now_ns, err)) {
-            lw_trees_abandon(&watched->trees, shared);
-            return false;
-        }
-        lw_trees_commit(&watched->trees);
-        for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
-            if (watched->threads[slot].is_known && watched->threads[slot].is_over)
-                let_go(&watched->threads[slot], lw_shared_thread(shared, slot));
-        }
-    }
+    if (!read_trees(watched, &context, look, err))
+        return false;
     return tell_losses(watched, err);
 }
 
@@ -419,7 +465,7 @@ bool lw_watched_read(struct lw_watched *watched, const struct lw_watched_look *l
 
     *ring_fill = 0;
     done = collect(watched, look, ring_fill, err);
-    if (!look->rings_only)
+    if (!watched->is_in_round)
         atomic_fetch_add(&lw_shared_header(&watched->shared)->recorder_reads, 1);
     return lw_lap_writer_flush(watched->writer, done ? err : NULL) && done;
 }

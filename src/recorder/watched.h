@@ -16,15 +16,20 @@ struct lw_watched_thread {
     uint32_t read_generation;  /* of the last thread we are done with; 0: none */
     bool is_known;             /* ring.thread is the number of ring.generation */
     bool is_over;              /* ended, this is the last look */
-    bool has_news;             /* its blocks are worth a scan in this look */
     struct lw_thread row;      /* as the recording knows it */
     char name[92];             /* likewise, to see it change */
     uint32_t name_len;
 
+    /* Of the round over the trees (see struct lw_watched). */
+    uint64_t round_ticks;  /* time of its last event when the round began */
+    unsigned quiet_rounds; /* in a row without an event */
+    bool has_news;         /* its blocks are worth a scan */
+    bool is_last_round;    /* it had ended when the round began */
+
     /* As it was at the last look. */
     uint64_t last_ticks;
     uint32_t current;
-    uint64_t current_self; /* self ticks of `current` */
+    uint64_t current_self; /* self ticks of `current`, when it was first seen there */
     unsigned quiet_looks;  /* in a row without an event */
 };
 
@@ -47,7 +52,12 @@ struct lw_watched {
     uint64_t told_strange; /* records and nodes that made no sense, so far */
     uint64_t strange_records;
 
-    uint64_t last_scan_ns; /* of the trees: where the next window of calls begins */
+    /* The trees are read in rounds: a large one takes more than one look. */
+    bool is_in_round;
+    bool has_missed;     /* a look failed: every block is worth a scan */
+    uint32_t next_block; /* of the round */
+    uint64_t round_ns;   /* when it began */
+    uint64_t window_ns;  /* when the one before began: no change is older */
 };
 
 /* What a process said of itself in its hello, and what /proc knows. */
@@ -68,7 +78,7 @@ struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
 
 struct lw_watched_look {
     const struct lw_calibration *calibration; /* which has just looked */
-    bool rings_only;                          /* leave the trees for another time */
+    uint64_t *budget_ns; /* time for the trees, less what was spent; NULL: no limit */
     bool is_last;       /* nobody writes any more: the process is dead, or has let go */
     uint64_t end_ticks; /* with is_last: when running calls ended; 0: now */
 };
