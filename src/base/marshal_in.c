@@ -201,10 +201,12 @@ static bool take_count(struct lw_marshal_in *in, bool is_short,
         value->count = *p;
     }
     if (value->count > in->len - in->next) /* an item is at least one byte */
-        return lw_fail(err, LW_ERR_FORMAT,
-                       "at byte %zu: %s of %u items with only %zu bytes left",
-                       value->offset, lw_marshal_kind_name(kind), value->count,
-                       in->len - in->next);
+        return lw_fail(
+            err, LW_ERR_FORMAT,
+            "at byte %zu: %s of %u items with only %zu bytes left; the file is "
+            "damaged or cut short",
+            value->offset, lw_marshal_kind_name(kind), value->count,
+            in->len - in->next);
     return true;
 }
 

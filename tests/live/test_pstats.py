@@ -1,0 +1,316 @@
+"""What we print and write equals what Python's own pstats does, on files that cProfile
+and profile saved with every Python at hand.
+
+The judge is the pstats of the Python that runs the tests (3.11).
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import marshal
+import pstats
+import random
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAM = ROOT / "tests" / "programs" / "busy.py"
+VERSIONS = "3.8 3.9 3.10 3.11 3.12 3.13 3.14 3.15".split()
+
+KEYS = [*pstats.Stats.sort_arg_dict_default, "file", "cu", "s", "-1", "0", "1", "2"]
+SEVERAL_KEYS = [("calls", "name"), ("pcalls", "stdname"), ("file", "line", "time")]
+RESTRICTIONS: list[tuple[int | float | str, ...]] = [
+    (),
+    (5,),
+    (0,),
+    (100000,),
+    (0.1,),
+    (0.25, 3),
+    (1.0,),
+    (0.0,),
+    ("json",),
+    (r"\(fib\)$", 1),
+    ("{built-in", 0.5),
+    (r"\d+\((?:fib|step|<lambda>)\)",),
+    ("größe",),
+    (r"[^\w]<.*>",),
+    (20, "re", 3),
+    ("no function is called so",),
+]
+PARTS = {
+    "functions": "print_stats",
+    "callers": "print_callers",
+    "callees": "print_callees",
+}
+
+
+@cache
+def interpreters() -> dict[str, str]:
+    listed = subprocess.check_output(
+        [ROOT / "tools" / "pythons.sh", "--all", "--first", "--local"],
+        text=True,
+        stderr=subprocess.DEVNULL,
+    )
+    rows = (line.split() for line in listed.splitlines())
+    return {".".join(version.split(".")[:2]): path for version, path in rows}
+
+
+def interpreter(version: str) -> str:
+    if version not in interpreters():
+        pytest.skip(f"no CPython {version} on this machine")
+    return interpreters()[version]
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def profile(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """What cProfile saves with each Python, under a name that says nothing."""
+    folder = tmp_path_factory.mktemp("pstats")
+    path = folder / f"saved by {request.param}"
+    python = interpreter(request.param)
+    subprocess.run(
+        [python, "-m", "cProfile", "-o", path, PROGRAM], check=True, cwd=folder
+    )
+    return path
+
+
+def printed(
+    path: Path, part: str, keys: tuple[str, ...], words: tuple, **how: bool
+) -> str:
+    """What pstats prints."""
+    out = io.StringIO()
+    stats = pstats.Stats(str(path), stream=out)
+    if how.get("strip"):
+        stats.strip_dirs()
+    if keys:
+        numbers = [int(k) for k in keys if re.fullmatch(r"-?\d", k)]
+        stats.sort_stats(*(numbers or keys))
+    if how.get("reverse"):
+        stats.reverse_order()
+    getattr(stats, PARTS[part])(*words)
+    return out.getvalue()
+
+
+def reported(
+    lapwing: str,
+    path: Path,
+    part: str,
+    keys: tuple[str, ...],
+    words: tuple,
+    **how: bool,
+) -> str:
+    """What we print for the same."""
+    options = [f"--{name}" for name, on in how.items() if on]
+    options += [f"--sort={key}" for key in keys]
+    done = subprocess.run(
+        [
+            lapwing,
+            "report",
+            "--style=pstats",
+            *options,
+            path,
+            part,
+            "--",
+            *map(str, words),
+        ],
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_sort_key_and_restriction_prints_as_pstats_does(
+    lapwing: str, profile: Path, part: str
+) -> None:
+    orders = [(), *((key,) for key in KEYS), *SEVERAL_KEYS]
+    cases = itertools.chain(
+        ((keys, (12,)) for keys in orders),
+        ((("cumulative",), words) for words in RESTRICTIONS),
+        (((), words) for words in RESTRICTIONS[:4]),
+    )
+    for keys, words in cases:
+        ours = reported(lapwing, profile, part, keys, words)
+        assert ours == printed(profile, part, keys, words), (keys, words)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("strip", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_stripped_and_reversed_prints_as_pstats_does(
+    lapwing: str, profile: Path, part: str, strip: bool, reverse: bool
+) -> None:
+    for keys in [(), ("time", "name"), ("stdname",)]:
+        how = {"strip": strip, "reverse": reverse}
+        ours = reported(lapwing, profile, part, keys, (), **how)
+        assert ours == printed(profile, part, keys, (), **how), keys
+
+
+def test_what_is_exported_is_equal_and_in_the_same_order(
+    lapwing: str, profile: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.prof"
+    subprocess.run([lapwing, "export", profile, "-o", copy], check=True)
+    theirs, ours = pstats.Stats(str(profile)).stats, pstats.Stats(str(copy)).stats
+    assert ours == theirs
+    assert list(ours) == list(theirs)
+    assert [list(v[4]) for v in ours.values()] == [list(v[4]) for v in theirs.values()]
+
+
+def test_every_python_reads_what_is_exported(
+    lapwing: str, profile: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.prof"
+    subprocess.run([lapwing, "export", profile, "-o", copy], check=True)
+    show = "import pstats, sys; print(len(pstats.Stats(sys.argv[1]).stats))"
+    for version in VERSIONS:
+        if version in interpreters():
+            words = [interpreters()[version], "-c", show, copy]
+            count = int(subprocess.check_output(words, text=True))
+            assert count == len(pstats.Stats(str(copy)).stats)
+
+
+def test_the_browser_of_pstats_opens_it(
+    lapwing: str, profile: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.prof"
+    subprocess.run(
+        [lapwing, "export", profile, "--to", "pstats", "-o", copy], check=True
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pstats", copy],
+        input="sort time\nstats 3\n",
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Ordered by: internal time" in done.stdout
+    assert "Error" not in done.stdout
+
+
+def test_snakeviz_opens_it(lapwing: str, profile: Path, tmp_path: Path) -> None:
+    from snakeviz.stats import json_stats, table_rows
+
+    copy = tmp_path / "copy.prof"
+    subprocess.run([lapwing, "export", profile, "-o", copy], check=True)
+    ours, theirs = pstats.Stats(str(copy)), pstats.Stats(str(profile))
+    assert table_rows(ours) == table_rows(theirs)
+    assert json_stats(ours) == json_stats(theirs)
+
+
+# Code objects can only be loaded by the Python that saved them, so it is the judge.
+JUDGE = """
+import pstats, re, sys
+saved, copy = sys.argv[1:3]
+def name(key):
+    return key[:2] + (re.sub(" at 0x[0-9a-f]+", "", str(key[2])),)
+def named(path):
+    return {name(key): row[:4] + ({name(k): v for k, v in row[4].items()},)
+            for key, row in pstats.Stats(path).stats.items()}
+assert named(saved) == named(copy)
+for part, key, word in [line.split() for line in sys.stdin]:
+    getattr(pstats.Stats(saved).sort_stats(key), part)(word)
+"""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_profile_saves_is_read_too(
+    lapwing: str, version: str, tmp_path: Path
+) -> None:
+    """Its callers are plain counts, and it names the program by its code object."""
+    python = interpreter(version)
+    path, copy = tmp_path / "saved", tmp_path / "copy.prof"
+    subprocess.run([python, "-m", "profile", "-o", path, PROGRAM], check=True)
+    subprocess.run([lapwing, "export", path, "-o", copy], check=True)
+
+    words = [("calls", r"busy\.py.*(fib|even|odd|step)"), ("line", "json/")]
+    cases = [(part, *rest) for part in PARTS for rest in words]
+    done = subprocess.run(
+        [python, "-c", JUDGE, path, copy],
+        input="".join(f"{PARTS[part]} {key} {word}\n" for part, key, word in cases),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    ours = [reported(lapwing, path, part, (key,), (word,)) for part, key, word in cases]
+    assert "".join(ours) == done.stdout
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_every_version_of_marshal_is_read(
+    lapwing: str, version: int, tmp_path: Path
+) -> None:
+    """Floats as text, long ints, no references, references to everything."""
+    rng = random.Random(version)
+    keys = [
+        ("", 0, "profile.py's builtin"),
+        ("~", 0, "<built-in method builtins.len>"),
+        ("~", 0, "<"),
+        ("~", 0, "plain"),
+        ("~", 7, "a file called tilde"),
+        ("a.py", 2**31, "far down"),
+        ("größe/\u4e2d.py", 3, "größe"),
+        ("x" * 300 + ".py", 4, "y" * 300),
+    ]
+    stats = {
+        key: (
+            rng.choice([0, 1, 2**31, 2**40]),
+            rng.choice([0, 3, 2**59]),
+            rng.choice([0, 0.1, 1e-300, -0.0, -1e-6, 12345.678]),
+            rng.random(),
+            {
+                caller: (rng.randrange(9), rng.randrange(9), rng.random(), 7)
+                for caller in rng.sample([*keys, ("only", 1, "a caller")], 3)
+            },
+        )
+        for key in keys
+    }
+    path, copy = tmp_path / "made", tmp_path / "copy"
+    path.write_bytes(marshal.dumps(stats, version))
+    subprocess.run([lapwing, "export", path, "--to", "pstats", "-o", copy], check=True)
+    assert pstats.Stats(str(copy)).stats == stats
+    for part in PARTS:
+        for keys_of, words in itertools.product([(), ("nfl",)], [(), ("built-in",)]):
+            ours = reported(lapwing, path, part, keys_of, words)
+            assert ours == printed(path, part, keys_of, words)
+
+
+def test_python_2_is_read(lapwing: str, tmp_path: Path) -> None:
+    if "2.7" not in interpreters():
+        pytest.skip("no CPython 2.7 on this machine")
+    script = tmp_path / "old.py"
+    script.write_text("def f(n):\n    return n and f(n - 1)\nf(5)\nlen('x')\n")
+    path = tmp_path / "old"
+    words = [interpreters()["2.7"], "-m", "cProfile", "-o", path, script]
+    subprocess.run(words, check=True)
+    text = reported(lapwing, path, "functions", ("calls",), ("old.py",))
+    assert re.search(r"^ +6/1 .*old\.py:1\(f\)$", text, re.M)
+
+
+def test_standard_input_and_a_pipe_are_read(lapwing: str, profile: Path) -> None:
+    words = [lapwing, "report", "-", "functions", "--csv"]
+    named = subprocess.check_output([lapwing, "report", profile, "functions", "--csv"])
+    with open(profile, "rb") as file:
+        assert subprocess.check_output(words, stdin=file) == named
+    assert subprocess.check_output(words, input=profile.read_bytes()) == named
+
+
+def test_cut_at_any_byte_it_says_so_in_one_sentence(
+    lapwing: str, profile: Path, tmp_path: Path
+) -> None:
+    whole = profile.read_bytes()
+    cut = tmp_path / "cut.prof"
+    for size in [1, 2, 3, 50, len(whole) // 2, len(whole) - 1]:
+        cut.write_bytes(whole[:size])
+        done = subprocess.run([lapwing, "report", cut], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert done.stdout == ""
+        sentence = rf"lapwing: {cut}: at byte \d+: .* cut short\n"
+        assert re.fullmatch(sentence, done.stderr)
