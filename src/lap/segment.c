@@ -19,9 +19,7 @@
 
 /* A chunk of this many rows is not worth joining with others. */
 #define SMALL_ROWS 4096u
-/* Sealing rewrites when there are more small chunks than this, and they make up more
- * than an eighth of the file. */
-#define SMALL_CHUNKS 16u
+/* Sealing rewrites only when small chunks make up more than an eighth of the file. */
 #define SMALL_SHARE 8u
 /* What a segment of a hostile or broken run may have at most, to be read as a whole. */
 #define SEGMENT_BYTES_MAX ((size_t)1 << 30)
@@ -462,18 +460,16 @@ static bool rewrite(struct rewrite *r, const char *path,
     return lw_buf_check(out, err) && lw_file_replace(path, out->bytes, out->len, err);
 }
 
-static bool is_worth_joining(const struct input *input)
+static bool is_worth_joining(const struct input *input, uint64_t join_bytes)
 {
     struct lw_chunk_walk walk = walk_of(input);
     struct lw_chunk chunk;
-    uint64_t small = 0, small_bytes = 0;
+    uint64_t small_bytes = 0;
 
     while (lw_chunk_next(&walk, &chunk))
-        if (chunk.rows < SMALL_ROWS) {
-            small++;
+        if (chunk.rows < SMALL_ROWS)
             small_bytes += LW_CHUNK_HEAD_BYTES + chunk.stored_bytes;
-        }
-    return small > SMALL_CHUNKS && small_bytes > input->view.len / SMALL_SHARE;
+    return small_bytes > join_bytes && small_bytes > input->view.len / SMALL_SHARE;
 }
 
 static bool mark_sealed(const char *path, const struct lw_segment_head *head,
@@ -492,18 +488,19 @@ static bool mark_sealed(const char *path, const struct lw_segment_head *head,
     return done;
 }
 
-bool lw_segment_seal(const char *path, uint64_t end_ns, int level, struct lw_error *err)
+bool lw_segment_seal(const char *path, const struct lw_seal *how, struct lw_error *err)
 {
     struct rewrite r;
-    bool done = open_inputs(&r, &path, 1, level, err);
+    bool done = open_inputs(&r, &path, 1, how->level, err);
 
     if (done) {
         struct lw_segment_head head = r.inputs[0].head;
 
         head.flags |= LW_SEGMENT_SEALED;
-        head.end_ns = end_ns;
+        head.end_ns = how->end_ns;
         /* A disk too full to rewrite it still takes the mark. */
-        done = (is_worth_joining(&r.inputs[0]) && rewrite(&r, path, &head, NULL)) ||
+        done = (is_worth_joining(&r.inputs[0], how->join_bytes) &&
+                rewrite(&r, path, &head, NULL)) ||
                mark_sealed(path, &head, err);
     }
     release(&r);

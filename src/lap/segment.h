@@ -8,9 +8,15 @@
 
 #include "lap/chunk.h"
 
+struct lw_seal {
+    uint64_t end_ns;     /* of the segment's time */
+    uint64_t join_bytes; /* rewrite if small chunks take more than this */
+    int level;           /* of zstd */
+};
+
 /* Nobody will write to PATH any more: join its small chunks and add up its calls where
- * that saves something, else only mark it sealed. Its end is END_NS. */
-bool lw_segment_seal(const char *path, uint64_t end_ns, int level, struct lw_error *err)
+ * that saves something, else only mark it sealed. */
+bool lw_segment_seal(const char *path, const struct lw_seal *how, struct lw_error *err)
     LW_MUST_CHECK;
 
 /* Replace the first of COUNT segments, which follow each other in one series, by one

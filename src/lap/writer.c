@@ -8,11 +8,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "lap/segment.h"
 #include "lap/writer_state.h"
 
 #define DEFAULT_SEGMENT_BYTES (8u << 20)
 #define DEFAULT_SEGMENT_NS 120000000000u
+#define DEFAULT_JOIN_BYTES (64u << 10)
 #define DEFAULT_PENDING_BYTES (16u << 20)
 #define DEFAULT_LEVEL 1
 
@@ -60,6 +60,8 @@ struct lw_lap_writer *lw_lap_writer_open(const char *folder, uint32_t number,
         w->options.segment_bytes = DEFAULT_SEGMENT_BYTES;
     if (!w->options.segment_ns)
         w->options.segment_ns = DEFAULT_SEGMENT_NS;
+    if (!w->options.join_bytes)
+        w->options.join_bytes = DEFAULT_JOIN_BYTES;
     if (!w->options.pending_bytes)
         w->options.pending_bytes = DEFAULT_PENDING_BYTES;
     if (!w->options.level)
@@ -318,6 +320,7 @@ bool lw_lap_writer_loss(struct lw_lap_writer *w, const char *cause, const char *
 bool lw_lap_writer_close(struct lw_lap_writer *w, struct lw_error *err)
 {
     struct lw_error ignored;
+    struct lw_seal how;
     bool done;
 
     if (!w)
@@ -331,8 +334,9 @@ bool lw_lap_writer_close(struct lw_lap_writer *w, struct lw_error *err)
     lw_writer_wait_for_sealing(w);
     close(w->fd);
     w->fd = -1;
+    how = lw_writer_how_to_seal(w);
     /* As with any other segment, that it cannot be sealed costs space only. */
-    if (!lw_segment_seal(w->path, lw_clock_ns(), w->options.level, &ignored))
+    if (!lw_segment_seal(w->path, &how, &ignored))
         ignored.code = LW_OK;
     release(w);
     return done;

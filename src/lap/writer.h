@@ -6,11 +6,13 @@
  * names before their use, so that whatever happens to this process afterwards, what
  * was flushed can be read. Flush every 50 ms or so.
  *
- * A segment that is full, or old, is sealed: rewritten (beside, then renamed) with its
- * many small chunks joined and its call deltas added up, and the next one begins.
+ * A segment that is full, or old, is sealed, and the next one begins: where small chunks
+ * take much of it, it is rewritten (beside, then renamed) with these joined and its call
+ * deltas added up, by a thread of the writer's own.
  *
  * When the disk says no, nothing written before is harmed: the half-written end is cut
- * off, what was collected stays collected, and the next flush tries again. Meanwhile
+ * off, what was collected stays collected, and later flushes try again (four times a
+ * second at most; those in between fail at once with the same sentence). Meanwhile
  * memory is bounded: call rows add up by (thread, stack) and are never lost; samples,
  * spans and counters beyond `pending_bytes` are counted as lost, by cause. So a caller
  * may take a failed flush as a word to pass on and go on as before.
@@ -26,6 +28,7 @@ struct lw_lap_writer;
 struct lw_lap_writer_options { /* 0: the default of each */
     uint64_t segment_bytes;    /* a segment this long is sealed; 8 MB */
     uint64_t segment_ns;       /* so is one this old; 2 minutes */
+    uint64_t join_bytes;       /* sealing joins small chunks that take more; 64 KB */
     uint64_t pending_bytes;    /* rows held while the disk says no; 16 MB */
     int level;                 /* of zstd; 1 */
 };

@@ -16,7 +16,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "lap/segment.h"
 #include "lap/writer_state.h"
 
 /* A full disk stays full for a while: no need to encode megabytes 20 times a second. */
@@ -92,13 +91,20 @@ bool lw_writer_start_segment(struct lw_lap_writer *w, uint32_t segment,
     return true;
 }
 
+struct lw_seal lw_writer_how_to_seal(const struct lw_lap_writer *w)
+{
+    return (struct lw_seal){ .end_ns = lw_clock_ns(),
+                             .join_bytes = w->options.join_bytes,
+                             .level = w->options.level };
+}
+
 /* That a segment cannot be sealed costs space, not content: nothing to tell. */
 static void *seal(void *argument)
 {
     struct lw_writer_sealing *sealing = argument;
     struct lw_error ignored;
 
-    if (!lw_segment_seal(sealing->path, sealing->end_ns, sealing->level, &ignored))
+    if (!lw_segment_seal(sealing->path, &sealing->how, &ignored))
         return NULL;
     return NULL;
 }
@@ -124,8 +130,7 @@ static void roll(struct lw_lap_writer *w)
     }
     lw_writer_wait_for_sealing(w);
     w->sealing.path = old;
-    w->sealing.end_ns = lw_clock_ns();
-    w->sealing.level = w->options.level;
+    w->sealing.how = lw_writer_how_to_seal(w);
     sigfillset(&all); /* signals are for the recorder's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     failed = pthread_create(&w->sealing.thread, NULL, seal, &w->sealing);

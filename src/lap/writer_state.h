@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "lap/emit.h"
+#include "lap/segment.h"
 #include "lap/writer.h"
 
 struct lw_writer_meta {
@@ -29,8 +30,7 @@ struct lw_writer_pending {
 struct lw_writer_sealing {
     pthread_t thread;
     char *path; /* owned; NULL: nothing is being sealed */
-    uint64_t end_ns;
-    int level;
+    struct lw_seal how;
 };
 
 struct lw_lap_writer {
@@ -72,6 +72,7 @@ bool lw_writer_start_segment(struct lw_lap_writer *writer, uint32_t segment,
  * segment. */
 bool lw_writer_flush_now(struct lw_lap_writer *writer, struct lw_error *err)
     LW_MUST_CHECK;
+struct lw_seal lw_writer_how_to_seal(const struct lw_lap_writer *writer);
 void lw_writer_wait_for_sealing(struct lw_lap_writer *writer);
 /* Give up the rows with a time, or the calls too: they become losses. */
 void lw_writer_drop(struct lw_lap_writer *writer, bool also_calls);

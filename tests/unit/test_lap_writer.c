@@ -13,7 +13,9 @@
 #include "lap/segment.h"
 #include "lap/thin.h"
 
-static const struct lw_lap_writer_options small_segments = { .segment_bytes = 4000 };
+static const struct lw_lap_writer_options small_segments = { .segment_bytes = 4000,
+                                                             .join_bytes = 1 };
+static const struct lw_lap_writer_options joined = { .join_bytes = 1 };
 
 static uint64_t file_bytes(const char *path)
 {
@@ -170,7 +172,7 @@ TEST(sealing_joins_small_chunks_and_changes_nothing_that_is_read)
 {
     char *folder = fixture_folder(), *before, *after;
     const char *path;
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, &joined, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_segment_head head;
     uint64_t bytes;
@@ -204,7 +206,7 @@ TEST(a_damaged_segment_is_sealed_as_it_is)
 {
     char *folder = fixture_folder();
     const char *path;
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, &joined, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_profile *p;
     int fd;
