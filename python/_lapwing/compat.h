@@ -21,15 +21,15 @@ typedef PyObject *(*py_eval_function)(PyThreadState *state, void *frame, int thr
 #define PY_TPFLAGS_HAVE_VECTORCALL (1ul << 11)
 
 enum py_trace_event { /* PyTrace_* of cpython/pystate.h */
-    PY_TRACE_CALL = 0,
-    PY_TRACE_RETURN = 3,
-    PY_TRACE_C_CALL = 4,
-    PY_TRACE_C_EXCEPTION = 5,
-    PY_TRACE_C_RETURN = 6,
+                      PY_TRACE_CALL = 0,
+                      PY_TRACE_RETURN = 3,
+                      PY_TRACE_C_CALL = 4,
+                      PY_TRACE_C_EXCEPTION = 5,
+                      PY_TRACE_C_RETURN = 6,
 };
 
 struct py_compat {
-    unsigned minor; /* of Python 3 */
+    unsigned minor;  /* of Python 3 */
     bool monitoring; /* 3.12+: calls are seen through sys.monitoring */
 
     /* PEP 523, where monitoring is absent. */
@@ -38,11 +38,12 @@ struct py_compat {
     int (*set_profile)(PyThreadState *state, py_trace_function hook, PyObject *arg);
     PyThreadState *(*first_thread)(PyInterpreterState *interpreter);
     PyThreadState *(*next_thread)(PyThreadState *state);
-    size_t frame_code;     /* of the code object in a frame, bytes */
+    size_t frame_code; /* of the code object in a frame, bytes */
     size_t frame_globals;
     size_t frame_owner;    /* of the byte that tells a generator's frame; 0: none */
     size_t thread_profile; /* of the thread's profile function */
-    bool calls_are_inlined; /* 3.11: a Python call takes no C stack unless PEP 523 is on */
+    bool
+        calls_are_inlined; /* 3.11: a Python call takes no C stack unless PEP 523 is on */
 
     /* To hear when a code object dies. */
     Py_ssize_t (*request_extra)(void (*free_extra)(void *extra));

@@ -6,7 +6,9 @@
  * profile hook serves as well:
  *
  *  - for builtins (`c_calls`): then it counts everything in each thread, and the
- *    evaluation function only notices new threads and hooks them;
+ *    evaluation function is there only while it is needed: until the program's first
+ *    module, while a thread that was started has not been hooked yet, and for good once
+ *    the program has set a profile function of its own;
  *  - for deep recursion on 3.11: when a thread has used a quarter of its stack, the
  *    interpreter's own evaluation is put back (a call is inlined again and takes no
  *    stack) and the hook takes over in every thread, until that thread is back.
@@ -22,9 +24,14 @@
 static py_eval_function previous; /* what evaluated frames before us: called for each */
 static bool hook_everything;      /* builtins are recorded: every thread is hooked */
 static unsigned deep_threads;     /* that handed over to the profile hook */
+static unsigned new_threads;      /* started and not hooked yet */
+static bool hook_is_contested;    /* the program sets profile functions too */
+static unsigned event_count;      /* of the profile hook, to look around now and then */
 
 static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing);
 static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value);
+
+enum { LOOK_AROUND_EVERY = 4096 };
 
 static PyObject *frame_code(void *frame)
 {
@@ -34,6 +41,22 @@ static PyObject *frame_code(void *frame)
 static py_trace_function *thread_hook(PyThreadState *state)
 {
     return (py_trace_function *)((char *)state + py_tracer.compat.thread_profile);
+}
+
+/* A quarter of the stack is ours to use; see the head of the file. */
+static void find_stack_limit(void)
+{
+    pthread_attr_t attributes;
+    void *low = NULL;
+    size_t size = 0;
+
+    py_thread.has_limits = true;
+    if (!py_tracer.compat.calls_are_inlined ||
+        pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return;
+    if (pthread_attr_getstack(&attributes, &low, &size) == 0)
+        py_thread.slow_below = (uintptr_t)low + size - size / 4;
+    pthread_attr_destroy(&attributes);
 }
 
 /* ---- the profile hook ------------------------------------------------------------ */
@@ -49,22 +72,29 @@ static void set_hook(PyThreadState *state, bool on)
     PyErr_Restore(type, value, traceback);
 }
 
+static void count_lost(enum lw_agent_loss cause)
+{
+    for (unsigned lanes = py_tracer.active; lanes; lanes &= lanes - 1) {
+        struct lw_calls_thread *calls = py_tracer_place((unsigned)__builtin_ctz(lanes));
+
+        if (calls)
+            lw_region_count_lost(calls->region, cause);
+    }
+}
+
 /* Hook the calling thread; false: the program has a profile function of its own, which
  * keeps its place. */
 static bool hook_this_thread(PyThreadState *state)
 {
     if (*thread_hook(state) != NULL && *thread_hook(state) != profile_hook) {
-        for (unsigned lanes = py_tracer.active; lanes; lanes &= lanes - 1) {
-            struct lw_calls_thread *calls =
-                py_tracer_place((unsigned)__builtin_ctz(lanes));
-
-            if (calls)
-                lw_region_count_lost(calls->region, LW_LOST_HOOKED);
-        }
+        count_lost(LW_LOST_HOOKED);
         return false;
     }
     set_hook(state, true);
+    if (!py_thread.has_limits)
+        find_stack_limit();
     py_thread.profile_hook = *thread_hook(state) == profile_hook;
+    py_thread.only_epoch = 0;
     return py_thread.profile_hook;
 }
 
@@ -88,30 +118,90 @@ static const struct py_function_slot *builtin_slot(PyObject *callable)
                                     PyCFunction_GetSelf(callable));
 }
 
+/* Threads that C code made come without start_new_thread. */
+static void hook_other_threads(PyThreadState *state)
+{
+    PyThreadState *other =
+        py_tracer.compat.first_thread(PyThreadState_GetInterpreter(state));
+
+    for (; other; other = py_tracer.compat.next_thread(other))
+        if (*thread_hook(other) == NULL)
+            set_hook(other, true);
+}
+
+/* Our own evaluation function or the one before it, whichever is needed now. Where
+ * another sits on ours (torch.compile's), ours stays under it and hands through. */
+static void choose_eval(PyThreadState *state)
+{
+    PyInterpreterState *interpreter = PyThreadState_GetInterpreter(state);
+    py_eval_function now = py_tracer.compat.get_eval(interpreter);
+    bool wanted = deep_threads == 0 &&
+                  (py_tracer.active || py_tracer.waiting_for_main) &&
+                  (!hook_everything || py_tracer.waiting_for_main || new_threads ||
+                   hook_is_contested);
+
+    if (wanted && now == previous)
+        py_tracer.compat.set_eval(interpreter, eval_counting);
+    else if (!wanted && now == eval_counting)
+        py_tracer.compat.set_eval(interpreter, previous);
+}
+
+static void enter_builtin(unsigned lanes, const struct py_function_slot *slot)
+{
+    py_tracer_enter(lanes, slot->number);
+    if (slot->role == PY_ROLE_PLAIN)
+        return;
+    if (slot->role == PY_ROLE_STARTS_THREAD) {
+        new_threads++;
+    } else {
+        /* Its return may not reach us. */
+        py_tracer_leave(lanes);
+        hook_is_contested = true;
+    }
+    choose_eval(PyThreadState_Get());
+}
+
+static void leave_builtin(unsigned lanes, PyObject *callable, int what)
+{
+    const struct py_function_slot *slot = builtin_slot(callable);
+
+    if (slot->role == PY_ROLE_SETS_HOOK)
+        return;
+    py_tracer_leave_function(lanes, slot->key);
+    if (slot->role == PY_ROLE_STARTS_THREAD && what == PY_TRACE_C_EXCEPTION) {
+        new_threads--;
+        choose_eval(PyThreadState_Get());
+    }
+}
+
 static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
 {
     unsigned lanes = py_tracer.active;
     unsigned c_lanes = py_tracer.active_c;
+    PyObject *code;
 
     (void)arg;
-    py_thread.profile_hook = true;
+    if (!py_thread.profile_hook) { /* hooked by another thread */
+        py_thread.profile_hook = true;
+        py_thread.only_epoch = 0;
+    }
     if (__builtin_expect(lanes == 0 || py_tracer.in_timer, 0))
         return 0;
     switch (what) {
-    case PY_TRACE_CALL: {
-        PyObject *code = (PyObject *)PyFrame_GetCode(frame);
-
+    case PY_TRACE_CALL:
         if (py_thread.hook_depth == 0 && deep_threads == 0 && !hook_everything) {
             /* The deep thread is back: this one is the evaluation function's again,
              * beginning with the call that it has just entered. */
             unhook_this_thread(PyThreadState_Get());
-        } else {
-            py_thread.hook_depth++;
-            py_tracer_enter(lanes, py_tracer_function(code)->number);
+            break;
         }
+        code = (PyObject *)PyFrame_GetCode(frame);
+        py_thread.hook_depth++;
+        py_tracer_enter(lanes, py_tracer_function(code)->number);
         Py_DECREF(code);
+        if (__builtin_expect(++event_count % LOOK_AROUND_EVERY == 0, 0))
+            hook_other_threads(PyThreadState_Get());
         break;
-    }
     case PY_TRACE_RETURN:
         if (py_thread.hook_depth > 0) {
             py_thread.hook_depth--;
@@ -120,103 +210,90 @@ static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
         break;
     case PY_TRACE_C_CALL:
         if (c_lanes && PyCFunction_Check(value))
-            py_tracer_enter(c_lanes, builtin_slot(value)->number);
+            enter_builtin(c_lanes, builtin_slot(value));
         break;
     case PY_TRACE_C_RETURN:
     case PY_TRACE_C_EXCEPTION:
         if (c_lanes && PyCFunction_Check(value))
-            py_tracer_leave_function(c_lanes,
-                                     PY_BUILTIN_KEY(py_builtin_definition(value)));
+            leave_builtin(c_lanes, value, what);
         break;
-    default:
-        break;
+    default: break;
     }
     return 0;
 }
 
 /* ---- the evaluation function ----------------------------------------------------- */
 
-/* A quarter of the stack is ours to use; see the head of the file. */
-static void find_stack_limit(void)
-{
-    pthread_attr_t attributes;
-    void *low = NULL;
-    size_t size = 0;
-
-    py_thread.has_limits = true;
-    if (!py_tracer.compat.calls_are_inlined ||
-        pthread_getattr_np(pthread_self(), &attributes) != 0)
-        return;
-    if (pthread_attr_getstack(&attributes, &low, &size) == 0)
-        py_thread.slow_below = (uintptr_t)low + size - size / 4;
-    pthread_attr_destroy(&attributes);
-}
-
 static inline bool stack_is_short(void)
 {
     return (uintptr_t)__builtin_frame_address(0) < py_thread.slow_below;
-}
-
-static void set_eval(PyThreadState *state, py_eval_function eval)
-{
-    py_tracer.compat.set_eval(PyThreadState_GetInterpreter(state), eval);
-}
-
-static bool we_evaluate(PyThreadState *state)
-{
-    return py_tracer.compat.get_eval(PyThreadState_GetInterpreter(state)) ==
-           eval_counting;
 }
 
 /* Let the profile hook count in all threads and Python calls be inlined again, while
  * FRAME runs. */
 static PyObject *eval_deep(PyThreadState *state, void *frame, int throwing)
 {
-    PyInterpreterState *interpreter = PyThreadState_GetInterpreter(state);
     PyObject *result;
 
-    if (!we_evaluate(state) || !hook_this_thread(state))
+    if (!hook_this_thread(state))
         return previous(state, frame, throwing);
-    if (deep_threads++ == 0) {
-        PyThreadState *other = py_tracer.compat.first_thread(interpreter);
-
-        set_eval(state, previous);
-        for (; other; other = py_tracer.compat.next_thread(other))
-            if (*thread_hook(other) == NULL)
-                set_hook(other, true);
-    }
+    deep_threads++;
+    choose_eval(state);
+    hook_other_threads(state);
     result = previous(state, frame, throwing);
-    if (--deep_threads == 0 && py_tracer.hooked)
-        set_eval(state, eval_counting);
+    deep_threads--;
+    choose_eval(state);
     if (!hook_everything)
         unhook_this_thread(state);
     return result;
 }
 
-/* The profile hook counts in this thread. If the program puts its own in that place
- * while FRAME runs, come back to where we were and count here again, without
- * builtins. */
-static PyObject *eval_hooked(PyThreadState *state, void *frame, int throwing)
+/* The program has put a profile function of its own where ours was. Python calls are
+ * counted here from now on; those that the hook entered return unseen, so each new call
+ * first finds its caller. */
+static void lose_hook(void)
 {
-    if (*thread_hook(state) == profile_hook)
-        return stack_is_short() ? eval_deep(state, frame, throwing)
-                                : previous(state, frame, throwing);
+    PyFrameObject *caller = PyEval_GetFrame(); /* borrowed: ours is not running yet */
+    PyObject *code = caller ? (PyObject *)PyFrame_GetCode(caller) : NULL;
+    const struct py_function_slot *slot;
+
+    if (py_thread.profile_hook)
+        count_lost(LW_LOST_HOOKED);
     py_thread.profile_hook = false;
+    py_thread.lost_hook = true;
     py_thread.hook_depth = 0;
-    return eval_counting(state, frame, throwing);
+    slot = code ? py_functions_find(&py_tracer.functions, code) : NULL;
+    Py_XDECREF(code);
+    for (unsigned lanes = py_tracer.active; slot && lanes; lanes &= lanes - 1) {
+        struct lw_calls_thread *calls = py_tracer_place((unsigned)__builtin_ctz(lanes));
+
+        if (calls)
+            lw_calls_leave_to(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
+    }
 }
 
-static PyObject *eval_slow(PyThreadState *state, void *frame, int throwing)
+static PyObject *eval_slow(PyThreadState *state, void *frame, int throwing,
+                           const struct py_function_slot *slot)
 {
     PyObject *result;
 
     if (!py_thread.has_limits)
         find_stack_limit();
-    if (hook_everything && hook_this_thread(state))
+    if (py_thread.profile_hook && *thread_hook(state) == profile_hook)
+        return stack_is_short() ? eval_deep(state, frame, throwing)
+                                : previous(state, frame, throwing);
+    if (py_thread.profile_hook || py_thread.lost_hook) {
+        lose_hook();
+    } else if (hook_everything && hook_this_thread(state)) {
+        if (new_threads > 0)
+            new_threads--;
+        choose_eval(state);
         return previous(state, frame, throwing);
+    }
     if (stack_is_short())
         return eval_deep(state, frame, throwing);
-    py_tracer_enter(py_tracer.active, py_tracer_function(frame_code(frame))->number);
+    py_tracer_refresh();
+    py_tracer_enter(py_tracer.active, slot->number);
     result = previous(state, frame, throwing);
     if (py_tracer.active)
         py_tracer_leave(py_tracer.active);
@@ -232,29 +309,35 @@ static PyObject *eval_waiting(PyThreadState *state, void *frame, int throwing)
     return previous(state, frame, throwing);
 }
 
+/* Calling a generator function runs a frame that only makes the generator: no call of
+ * the function yet. */
+static bool only_makes_generator(const void *frame, const struct py_function_slot *slot)
+{
+    return slot->role == PY_ROLE_SUSPENDS && py_tracer.compat.frame_owner &&
+           ((const char *)frame)[py_tracer.compat.frame_owner] == 0;
+}
+
 static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
 {
+    struct lw_calls_thread *calls = py_tracer_only();
     const struct py_function_slot *slot;
     PyObject *result;
 
-    if (__builtin_expect(py_tracer.active == 0 || py_tracer.in_timer, 0))
+    if (__builtin_expect(!calls && (py_tracer.active == 0 || py_tracer.in_timer), 0))
         return eval_waiting(state, frame, throwing);
-    if (__builtin_expect(py_thread.profile_hook, 0))
-        return eval_hooked(state, frame, throwing);
     slot = py_tracer_function(frame_code(frame));
-    /* Calling a generator function runs a frame that only makes the generator: no
-     * call of the function yet. */
-    if (__builtin_expect(slot->suspends, 0) && py_tracer.compat.frame_owner &&
-        ((char *)frame)[py_tracer.compat.frame_owner] == 0)
+    if (__builtin_expect(only_makes_generator(frame, slot), 0))
         return previous(state, frame, throwing);
-    if (__builtin_expect(
-            stack_is_short() || hook_everything || !py_thread.has_limits, 0))
-        return eval_slow(state, frame, throwing);
+    if (__builtin_expect(!calls || stack_is_short(), 0))
+        return eval_slow(state, frame, throwing, slot);
 
-    py_tracer_enter(py_tracer.active, slot->number);
+    lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
     result = previous(state, frame, throwing);
-    /* By now recording may have stopped, or this may be a forked child. */
-    if (__builtin_expect(py_tracer.active != 0, 1))
+    /* By now recording may have stopped, or begun elsewhere too. */
+    calls = py_tracer_only();
+    if (__builtin_expect(calls != NULL, 1))
+        lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
+    else if (py_tracer.active)
         py_tracer_leave(py_tracer.active);
     return result;
 }
@@ -264,15 +347,15 @@ static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
 bool py_eval_start(bool c_calls)
 {
     PyThreadState *state = PyThreadState_Get();
-    PyInterpreterState *interpreter = PyThreadState_GetInterpreter(state);
+    py_eval_function now =
+        py_tracer.compat.get_eval(PyThreadState_GetInterpreter(state));
 
-    if (!py_tracer.hooked && !we_evaluate(state)) {
-        previous = py_tracer.compat.get_eval(interpreter);
-        set_eval(state, eval_counting);
-    }
+    if (!py_tracer.hooked && now != eval_counting)
+        previous = now;
     hook_everything = c_calls;
     if (c_calls && py_tracer.active_c && !py_thread.profile_hook)
         hook_this_thread(state);
+    choose_eval(state);
     return true;
 }
 
@@ -283,13 +366,13 @@ void py_eval_stop(void)
         py_tracer.compat.first_thread(PyThreadState_GetInterpreter(state));
 
     hook_everything = false;
+    hook_is_contested = false;
+    new_threads = 0;
     for (; other; other = py_tracer.compat.next_thread(other))
         if (*thread_hook(other) == profile_hook)
             set_hook(other, false);
     py_thread.profile_hook = false;
+    py_thread.lost_hook = false;
     py_thread.hook_depth = 0;
-    /* Where another evaluation function sits on ours (torch.compile's), ours stays
-     * under it and hands through. */
-    if (we_evaluate(state))
-        set_eval(state, previous);
+    choose_eval(state);
 }

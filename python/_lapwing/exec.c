@@ -134,7 +134,8 @@ static PyObject *complete_mapping(PyObject *mapping)
     char *path = NULL;
     bool done = false;
 
-    if (!made || !items || !key_text || !key_bytes || PyDict_MergeFromSeq2(made, items, 1) < 0)
+    if (!made || !items || !key_text || !key_bytes ||
+        PyDict_MergeFromSeq2(made, items, 1) < 0)
         goto out;
     old = PyDict_GetItemWithError(made, key_text); /* borrowed */
     if (!old && !PyErr_Occurred())
@@ -181,28 +182,27 @@ struct starter {
 static PyObject *start_program(PyObject *self, PyObject *args, PyObject *kwargs);
 
 static struct starter starters[] = {
-    {"_posixsubprocess", "fork_exec", 5, true, {0}},
-    {"posix", "execve", 2, false, {0}},
-    {"posix", "execv", -1, false, {0}},
-    {"posix", "posix_spawn", 2, false, {0}},
-    {"posix", "posix_spawnp", 2, false, {0}},
-    {"posix", "system", -1, false, {0}},
+    { "_posixsubprocess", "fork_exec", 5, true, { 0 } },
+    { "posix", "execve", 2, false, { 0 } },
+    { "posix", "execv", -1, false, { 0 } },
+    { "posix", "posix_spawn", 2, false, { 0 } },
+    { "posix", "posix_spawnp", 2, false, { 0 } },
+    { "posix", "system", -1, false, { 0 } },
 };
 
 /* The wrapper: SELF is (original function, index of the starter). */
 static PyObject *start_program(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     PyObject *original = PyTuple_GetItem(self, 0);
-    const struct starter *starter =
-        &starters[PyLong_AsLong(PyTuple_GetItem(self, 1))];
+    const struct starter *starter = &starters[PyLong_AsLong(PyTuple_GetItem(self, 1))];
     PyObject *environment = NULL; /* borrowed */
     PyObject *completed = NULL, *list = NULL, *changed = NULL, *result;
 
     if (starter->environment >= 0 && starter->environment < PyTuple_Size(args))
         environment = PyTuple_GetItem(args, starter->environment);
     if (environment && environment != Py_None)
-        completed =
-            starter->is_list ? complete_list(environment) : complete_mapping(environment);
+        completed = starter->is_list ? complete_list(environment)
+                                     : complete_mapping(environment);
     else
         complete_own_environment();
     if (completed) {

@@ -8,10 +8,12 @@
 enum {
     FIRST_SLOTS = 1 << 12,
     MOST_FUNCTIONS = 1 << 18, /* a program with more shows the rest as unknown */
-    CO_GENERATOR_KINDS = 0x20 | 0x80 | 0x200, /* generator, coroutine, async generator */
+    CO_GENERATOR_KINDS =
+        0x20 | 0x80 | 0x200, /* generator, coroutine, async generator */
 };
 
-static const struct py_function_slot unknown_slot = {NULL, LW_FUNCTION_UNKNOWN, false};
+static const struct py_function_slot unknown_slot = { NULL, LW_FUNCTION_UNKNOWN,
+                                                      PY_ROLE_PLAIN };
 
 /* The free function of co_extra gets nothing but the number, so it needs this. */
 static struct py_functions *the_functions;
@@ -211,8 +213,8 @@ static uint32_t take_number(struct py_functions *functions, PyObject *file,
     function->first_line = line;
     function->label = index;
     function->kind = (uint16_t)kind;
-    function->variant = (uint16_t)(label->variants < UINT16_MAX ? label->variants
-                                                                 : UINT16_MAX);
+    function->variant =
+        (uint16_t)(label->variants < UINT16_MAX ? label->variants : UINT16_MAX);
     label->variants++;
     if (functions->log)
         log_name(functions, number);
@@ -256,9 +258,11 @@ const struct py_function_slot *py_functions_add_code(struct py_functions *functi
         number = take_number(functions, file, (uint32_t)line, name, LW_NAME_PYTHON);
         if (number && functions->compat->set_extra(code, functions->extra_index,
                                                    (void *)(uintptr_t)number) == 0) {
-            struct py_function_slot fresh = {
-                code, number,
-                (attribute_number(code, "co_flags") & CO_GENERATOR_KINDS) != 0};
+            struct py_function_slot fresh = { code, number,
+                                              attribute_number(code, "co_flags") &
+                                                      CO_GENERATOR_KINDS
+                                                  ? PY_ROLE_SUSPENDS
+                                                  : PY_ROLE_PLAIN };
 
             functions->list[number].key = code;
             slot = put_slot(functions, fresh);
@@ -268,6 +272,24 @@ const struct py_function_slot *py_functions_add_code(struct py_functions *functi
     Py_XDECREF(name);
     PyErr_Restore(type, value, traceback);
     return slot ? slot : lose(functions);
+}
+
+/* REPR without the " at 0x7f..." of objects that have no better name: the same builtin
+ * must be the same in each process of a run. Takes and gives a reference. */
+static PyObject *without_address(PyObject *repr)
+{
+    Py_ssize_t len = PyUnicode_GetLength(repr);
+    PyObject *key = PyUnicode_FromString(" at 0x");
+    Py_ssize_t at = key ? PyUnicode_Find(repr, key, 0, len, -1) : -1;
+    PyObject *head = at > 0 ? PyUnicode_Substring(repr, 0, at) : NULL;
+    PyObject *cut = head ? PyUnicode_FromFormat("%U>", head) : NULL;
+
+    Py_XDECREF(key);
+    Py_XDECREF(head);
+    if (!cut)
+        return repr;
+    Py_DECREF(repr);
+    return cut;
 }
 
 /* The name by which cProfile knows a builtin: the repr of what the type holds under
@@ -290,6 +312,8 @@ static PyObject *builtin_name(const struct py_functions *functions,
         Py_XINCREF(found);
         if (found)
             name = PyObject_Repr(found);
+        if (name)
+            name = without_address(name);
         Py_XDECREF(found);
         PyErr_Clear();
     }
@@ -313,6 +337,15 @@ static PyObject *builtin_name(const struct py_functions *functions,
     return name;
 }
 
+static enum py_function_role builtin_role(const PyMethodDef *definition)
+{
+    if (strcmp(definition->ml_name, "start_new_thread") == 0)
+        return PY_ROLE_STARTS_THREAD;
+    if (strcmp(definition->ml_name, "setprofile") == 0)
+        return PY_ROLE_SETS_HOOK;
+    return PY_ROLE_PLAIN;
+}
+
 const struct py_function_slot *py_functions_add_builtin(struct py_functions *functions,
                                                         PyMethodDef *definition,
                                                         PyObject *callable,
@@ -328,7 +361,8 @@ const struct py_function_slot *py_functions_add_builtin(struct py_functions *fun
     if (name && make_room(functions)) {
         number = take_number(functions, NULL, 0, name, LW_NAME_C);
         if (number) {
-            struct py_function_slot fresh = {PY_BUILTIN_KEY(definition), number, false};
+            struct py_function_slot fresh = { PY_BUILTIN_KEY(definition), number,
+                                              builtin_role(definition) };
 
             functions->list[number].key = fresh.key;
             slot = put_slot(functions, fresh);

@@ -30,10 +30,18 @@ struct py_function_label {
     uint32_t first_dead; /* number that can be used again; 0: none */
 };
 
+/* What a hook must know of a function besides its number. */
+enum py_function_role {
+    PY_ROLE_PLAIN = 0,
+    PY_ROLE_SUSPENDS = 1,      /* generator, coroutine: its frames outlive a call */
+    PY_ROLE_STARTS_THREAD = 2, /* builtin _thread.start_new_thread */
+    PY_ROLE_SETS_HOOK = 3,     /* builtin sys.setprofile */
+};
+
 struct py_function_slot {
-    void *key;       /* NULL: never used; PY_SLOT_FREED: was removed */
+    void *key; /* NULL: never used; PY_SLOT_FREED: was removed */
     uint32_t number;
-    bool suspends;   /* generator, coroutine: its frames outlive a call */
+    uint32_t role; /* enum py_function_role */
 };
 
 struct py_functions {
@@ -50,9 +58,9 @@ struct py_functions {
     uint32_t label_capacity;
     PyObject *label_index; /* dict: (file, line, name, kind) -> index + 1 */
 
-    Py_ssize_t extra_index;     /* of co_extra */
+    Py_ssize_t extra_index;         /* of co_extra */
     const struct py_compat *compat; /* borrowed */
-    struct lw_region *log;      /* shared region that hears of new names; or NULL */
+    struct lw_region *log;          /* shared region that hears of new names; or NULL */
 };
 
 #define PY_SLOT_FREED ((void *)1)
@@ -73,13 +81,14 @@ static inline size_t py_functions_hash(void *key)
 }
 
 /* The slot of KEY, or NULL. */
-static inline const struct py_function_slot *
-py_functions_find(const struct py_functions *functions, void *key)
+static inline const struct py_function_slot *py_functions_find(
+    const struct py_functions *functions, void *key)
 {
     size_t at = py_functions_hash(key);
 
     for (;; at++) {
-        const struct py_function_slot *slot = &functions->slots[at & functions->slot_mask];
+        const struct py_function_slot *slot =
+            &functions->slots[at & functions->slot_mask];
 
         if (__builtin_expect(slot->key == key, 1))
             return slot;

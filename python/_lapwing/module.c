@@ -89,19 +89,21 @@ static int exec_module(PyObject *module)
 }
 
 static PyMethodDef methods[] = {
-    {"start", start, METH_VARARGS,
-     "start(config, hello, argument_count, await_main): record for a recorder."},
-    {"stop", stop, METH_NOARGS, "End the recording; the recorder finishes it."},
-    {"is_recording", is_recording, METH_NOARGS, "Whether a recorder has this process."},
-    {"follow", follow, METH_VARARGS, "follow(folder, config): into child programs too."},
-    {"ticks", ticks, METH_NOARGS, "The recording's clock, for mark()."},
-    {"mark", mark, METH_VARARGS, "mark(name, start_ticks): a range that ends now."},
-    {NULL, NULL, 0, NULL},
+    { "start", start, METH_VARARGS,
+      "start(config, hello, argument_count, await_main): record for a recorder." },
+    { "stop", stop, METH_NOARGS, "End the recording; the recorder finishes it." },
+    { "is_recording", is_recording, METH_NOARGS,
+      "Whether a recorder has this process." },
+    { "follow", follow, METH_VARARGS,
+      "follow(folder, config): into child programs too." },
+    { "ticks", ticks, METH_NOARGS, "The recording's clock, for mark()." },
+    { "mark", mark, METH_VARARGS, "mark(name, start_ticks): a range that ends now." },
+    { NULL, NULL, 0, NULL },
 };
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, exec_module},
-    {0, NULL},
+    { Py_mod_exec, exec_module },
+    { 0, NULL },
 };
 
 static struct PyModuleDef definition = {

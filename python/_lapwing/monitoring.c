@@ -11,45 +11,59 @@
 
 /* Tool ids that no other kind of tool is told to use come first; 2 is cProfile's, and a
  * program that starts cProfile itself must still find it free. */
-static const int tool_ids[] = {3, 4, 5, 1, 0, 2};
+static const int tool_ids[] = { 3, 4, 5, 1, 0, 2 };
 
 struct callback {
-    PyObject_HEAD
-    py_vectorcall call; /* found by __vectorcalloffset__ */
+    PyObject_HEAD py_vectorcall call; /* found by __vectorcalloffset__ */
 };
+
+static void start_slowly(PyObject *code)
+{
+    if (py_tracer.active == 0 && py_tracer.waiting_for_main) {
+        PyObject *frame = (PyObject *)PyEval_GetFrame(); /* borrowed */
+        PyObject *globals = frame ? PyObject_GetAttrString(frame, "f_globals") : NULL;
+
+        if (globals)
+            py_tracer_see_main(code, globals);
+        else
+            PyErr_Clear();
+        Py_XDECREF(globals);
+    }
+    py_tracer_refresh();
+    if (py_tracer.active && !py_tracer.in_timer)
+        py_tracer_enter(py_tracer.active, py_tracer_function(code)->number);
+}
 
 static PyObject *on_start(PyObject *self, PyObject *const *args, size_t nargsf,
                           PyObject *kwnames)
 {
-    unsigned lanes = py_tracer.active;
+    struct lw_calls_thread *calls = py_tracer_only();
 
     (void)self, (void)nargsf, (void)kwnames;
-    if (__builtin_expect(lanes == 0, 0)) {
-        if (py_tracer.waiting_for_main) {
-            PyObject *frame = (PyObject *)PyEval_GetFrame(); /* borrowed */
-            PyObject *globals = frame ? PyObject_GetAttrString(frame, "f_globals") : NULL;
-
-            if (globals)
-                py_tracer_see_main(args[0], globals);
-            else
-                PyErr_Clear();
-            Py_XDECREF(globals);
-        }
-        lanes = py_tracer.active;
-    }
-    if (__builtin_expect(lanes != 0 && !py_tracer.in_timer, 1))
-        py_tracer_enter(lanes, py_tracer_function(args[0])->number);
+    if (__builtin_expect(calls != NULL, 1))
+        lw_calls_enter(calls, py_tracer_function(args[0])->number,
+                       lw_ticks_now(py_tracer.use_tsc));
+    else
+        start_slowly(args[0]);
     Py_RETURN_NONE;
+}
+
+/* Leave the call of KEY in LANES. */
+static inline void leave(unsigned lanes, void *key)
+{
+    struct lw_calls_thread *calls = py_tracer_only();
+
+    if (__builtin_expect(calls && py_tracer_is_key(lw_calls_function(calls), key), 1))
+        lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
+    else if (!py_tracer.in_timer)
+        py_tracer_leave_function(lanes, key);
 }
 
 static PyObject *on_leave(PyObject *self, PyObject *const *args, size_t nargsf,
                           PyObject *kwnames)
 {
-    unsigned lanes = py_tracer.active;
-
     (void)self, (void)nargsf, (void)kwnames;
-    if (__builtin_expect(lanes != 0 && !py_tracer.in_timer, 1))
-        py_tracer_leave_function(lanes, args[0]);
+    leave(py_tracer.active, args[0]);
     Py_RETURN_NONE;
 }
 
@@ -72,39 +86,35 @@ static PyMethodDef *builtin_definition(PyObject *callable, PyObject *first_argum
 static PyObject *on_c_call(PyObject *tool, PyObject *const *args, size_t nargsf,
                            PyObject *kwnames)
 {
-    unsigned lanes = py_tracer.active_c;
     PyObject *self = NULL;
-    PyMethodDef *definition;
+    PyMethodDef *definition = builtin_definition(args[2], args[3], &self);
+    const struct py_function_slot *slot;
+    struct lw_calls_thread *calls;
 
     (void)tool, (void)nargsf, (void)kwnames;
-    if (__builtin_expect(lanes == 0 || py_tracer.in_timer, 0))
+    if (!definition || py_tracer.active_c == 0 || py_tracer.in_timer)
         Py_RETURN_NONE;
-    definition = builtin_definition(args[2], args[3], &self);
-    if (definition) {
-        const struct py_function_slot *slot =
-            py_functions_find(&py_tracer.functions, PY_BUILTIN_KEY(definition));
-
-        if (__builtin_expect(!slot, 0))
-            slot = py_functions_add_builtin(&py_tracer.functions, definition, args[2],
-                                            self);
-        py_tracer_enter(lanes, slot->number);
-    }
+    slot = py_functions_find(&py_tracer.functions, PY_BUILTIN_KEY(definition));
+    if (__builtin_expect(!slot, 0))
+        slot =
+            py_functions_add_builtin(&py_tracer.functions, definition, args[2], self);
+    calls = py_tracer_only();
+    if (__builtin_expect(calls != NULL, 1))
+        lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
+    else
+        py_tracer_enter(py_tracer.active_c, slot->number);
     Py_RETURN_NONE;
 }
 
 static PyObject *on_c_leave(PyObject *tool, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames)
 {
-    unsigned lanes = py_tracer.active_c;
     PyObject *self = NULL;
-    PyMethodDef *definition;
+    PyMethodDef *definition = builtin_definition(args[2], args[3], &self);
 
     (void)tool, (void)nargsf, (void)kwnames;
-    if (__builtin_expect(lanes == 0 || py_tracer.in_timer, 0))
-        Py_RETURN_NONE;
-    definition = builtin_definition(args[2], args[3], &self);
     if (definition)
-        py_tracer_leave_function(lanes, PY_BUILTIN_KEY(definition));
+        leave(py_tracer.active_c, PY_BUILTIN_KEY(definition));
     Py_RETURN_NONE;
 }
 
@@ -113,18 +123,18 @@ static const struct {
     py_vectorcall call;
     bool for_c_calls;
 } events[] = {
-    {"PY_START", on_start, false},   {"PY_RESUME", on_start, false},
-    {"PY_THROW", on_start, false},   {"PY_RETURN", on_leave, false},
-    {"PY_YIELD", on_leave, false},   {"PY_UNWIND", on_leave, false},
-    {"CALL", on_c_call, true},       {"C_RETURN", on_c_leave, true},
-    {"C_RAISE", on_c_leave, true},
+    { "PY_START", on_start, false }, { "PY_RESUME", on_start, false },
+    { "PY_THROW", on_start, false }, { "PY_RETURN", on_leave, false },
+    { "PY_YIELD", on_leave, false }, { "PY_UNWIND", on_leave, false },
+    { "CALL", on_c_call, true },     { "C_RETURN", on_c_leave, true },
+    { "C_RAISE", on_c_leave, true },
 };
 
 enum { EVENT_COUNT = sizeof(events) / sizeof(*events) };
 
 /* One object a row of events, made at the first start and kept. */
 static PyObject *callbacks[EVENT_COUNT];
-static int tool = -1; /* the id we hold */
+static int tool_id = -1; /* the one we hold */
 
 /* Never called: monitoring uses vectorcall. A type with a vectorcall slot needs it. */
 static PyObject *call_plainly(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -136,14 +146,14 @@ static PyObject *call_plainly(PyObject *self, PyObject *args, PyObject *kwargs)
 static bool make_callbacks(void)
 {
     static PyMemberDef members[] = {
-        {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct callback, call),
-         READONLY, NULL},
-        {NULL, 0, 0, 0, NULL},
+        { "__vectorcalloffset__", T_PYSSIZET, offsetof(struct callback, call), READONLY,
+          NULL },
+        { NULL, 0, 0, 0, NULL },
     };
     static PyType_Slot slots[] = {
-        {Py_tp_members, members},
-        {Py_tp_call, call_plainly},
-        {0, NULL},
+        { Py_tp_members, members },
+        { Py_tp_call, call_plainly },
+        { 0, NULL },
     };
     static PyType_Spec spec = {
         .name = "_lapwing.callback",
@@ -196,11 +206,11 @@ static bool call_method(PyObject *object, const char *method, const char *format
 
 static bool take_tool(PyObject *monitoring)
 {
-    if (tool >= 0)
+    if (tool_id >= 0)
         return true;
     for (size_t i = 0; i < sizeof(tool_ids) / sizeof(*tool_ids); i++) {
         if (call_method(monitoring, "use_tool_id", "(is)", tool_ids[i], "lapwing")) {
-            tool = tool_ids[i];
+            tool_id = tool_ids[i];
             return true;
         }
         PyErr_Clear();
@@ -221,11 +231,12 @@ bool py_monitoring_start(bool c_calls)
     constants = PyObject_GetAttrString(monitoring, "events");
     for (int i = 0; constants && i < EVENT_COUNT; i++) {
         PyObject *bit = PyObject_GetAttrString(constants, events[i].event);
-        bool done = bit && call_method(monitoring, "register_callback", "(iOO)", tool, bit,
-                                       callbacks[i]);
+        bool done = bit && call_method(monitoring, "register_callback", "(iOO)",
+                                       tool_id, bit, callbacks[i]);
 
         /* C_RETURN and C_RAISE come with CALL, and may not be asked for by name. */
-        if (done && (!events[i].for_c_calls || (c_calls && events[i].call == on_c_call)))
+        if (done &&
+            (!events[i].for_c_calls || (c_calls && events[i].call == on_c_call)))
             mask |= PyLong_AsLong(bit);
         Py_XDECREF(bit);
         if (!done)
@@ -234,7 +245,7 @@ bool py_monitoring_start(bool c_calls)
     if (!constants)
         return false;
     Py_DECREF(constants);
-    return call_method(monitoring, "set_events", "(il)", tool, mask);
+    return call_method(monitoring, "set_events", "(il)", tool_id, mask);
 }
 
 void py_monitoring_stop(void)
@@ -244,13 +255,13 @@ void py_monitoring_stop(void)
 
     PyErr_Fetch(&type, &value, &traceback);
     monitoring = get_monitoring();
-    if (monitoring && tool >= 0) {
-        if (!call_method(monitoring, "set_events", "(ii)", tool, 0))
+    if (monitoring && tool_id >= 0) {
+        if (!call_method(monitoring, "set_events", "(ii)", tool_id, 0))
             PyErr_Clear();
-        if (!call_method(monitoring, "free_tool_id", "(i)", tool))
+        if (!call_method(monitoring, "free_tool_id", "(i)", tool_id))
             PyErr_Clear();
     }
-    tool = -1;
+    tool_id = -1;
     PyErr_Clear();
     PyErr_Restore(type, value, traceback);
 }

@@ -7,8 +7,7 @@
 #include "tracer.h"
 
 struct calls {
-    PyObject_HEAD
-    struct py_collector collector;
+    PyObject_HEAD struct py_collector collector;
     PyObject *timer; /* owned; NULL: the common clock */
     int subcalls;    /* callers are wanted in the result */
     int builtins;
@@ -16,8 +15,8 @@ struct calls {
 
 static bool make_region(struct calls *calls)
 {
-    struct lw_region_options options = {.flags = LW_AGENT_CALLS,
-                                        .use_tsc = py_tracer.use_tsc};
+    struct lw_region_options options = { .flags = LW_AGENT_CALLS,
+                                         .use_tsc = py_tracer.use_tsc };
 
     if (lw_region_create(&calls->collector.region, &options))
         return true;
@@ -27,15 +26,15 @@ static bool make_region(struct calls *calls)
 
 static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"timer", "timeunit", "subcalls", "builtins", NULL};
+    static char *names[] = { "timer", "timeunit", "subcalls", "builtins", NULL };
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     PyObject *timer = Py_None;
     double unit = 0;
     int subcalls = 1, builtins = 1;
     struct calls *calls;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Odpp:Profile", names, &timer, &unit,
-                                     &subcalls, &builtins))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Odpp:Profile", names, &timer,
+                                     &unit, &subcalls, &builtins))
         return NULL;
     calls = (struct calls *)alloc(type, 0);
     if (!calls)
@@ -70,11 +69,11 @@ static void calls_dealloc(PyObject *self)
 /* In C, as disable is: a method in Python would be in every profile. */
 static PyObject *calls_enable(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"subcalls", "builtins", NULL};
+    static char *names[] = { "subcalls", "builtins", NULL };
     struct calls *calls = (struct calls *)self;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pp:enable", names, &calls->subcalls,
-                                     &calls->builtins))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pp:enable", names,
+                                     &calls->subcalls, &calls->builtins))
         return NULL;
     py_collector_stop(&calls->collector);
     calls->collector.c_calls = calls->builtins;
@@ -127,7 +126,8 @@ static bool append_node(PyObject *rows, const struct lw_region *region, uint32_t
         "(IIIKK)", number, node->parent,
         atomic_load_explicit(&node->function, memory_order_relaxed),
         (unsigned long long)atomic_load_explicit(&node->calls, memory_order_relaxed),
-        (unsigned long long)atomic_load_explicit(&node->self_ticks, memory_order_relaxed));
+        (unsigned long long)atomic_load_explicit(&node->self_ticks,
+                                                 memory_order_relaxed));
     bool done = row && PyList_Append(rows, row) == 0;
 
     Py_XDECREF(row);
@@ -171,20 +171,21 @@ static PyObject *calls_tree(PyObject *self, PyObject *unused)
 PyObject *py_calls_type_new(void)
 {
     static PyMethodDef methods[] = {
-        {"enable", (PyCFunction)(void (*)(void))calls_enable,
-         METH_VARARGS | METH_KEYWORDS,
-         "enable(subcalls=True, builtins=True): start counting."},
-        {"disable", calls_disable, METH_NOARGS, "Stop counting."},
-        {"clear", calls_clear, METH_NOARGS, "Forget what was counted."},
-        {"tree", calls_tree, METH_NOARGS, "The calling-context trees of all threads."},
-        {NULL, NULL, 0, NULL},
+        { "enable", (PyCFunction)(void (*)(void))calls_enable,
+          METH_VARARGS | METH_KEYWORDS,
+          "enable(subcalls=True, builtins=True): start counting." },
+        { "disable", calls_disable, METH_NOARGS, "Stop counting." },
+        { "clear", calls_clear, METH_NOARGS, "Forget what was counted." },
+        { "tree", calls_tree, METH_NOARGS,
+          "The calling-context trees of all threads." },
+        { NULL, NULL, 0, NULL },
     };
     static PyType_Slot slots[] = {
-        {Py_tp_new, calls_new},
-        {Py_tp_dealloc, calls_dealloc},
-        {Py_tp_methods, methods},
-        {Py_tp_doc, "Exact calls of all threads of this process."},
-        {0, NULL},
+        { Py_tp_new, calls_new },
+        { Py_tp_dealloc, calls_dealloc },
+        { Py_tp_methods, methods },
+        { Py_tp_doc, "Exact calls of all threads of this process." },
+        { 0, NULL },
     };
     static PyType_Spec spec = {
         .name = "_lapwing.Calls",

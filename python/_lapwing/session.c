@@ -15,14 +15,15 @@ static struct {
     size_t text_len;
     uint32_t argument_count;
     bool on;
-} session = {.collector = {.lane = -1}};
+} session = { .collector = { .lane = -1 } };
 
 /* Hand the region over; its descriptor is not needed after. */
 static bool hand_over(void)
 {
     struct lw_region *region = &session.collector.region;
-    bool sent = lw_handover_send(session.config.socket, LW_HELLO_REGION, region->fd,
-                                 session.text, session.text_len, session.argument_count);
+    bool sent =
+        lw_handover_send(session.config.socket, LW_HELLO_REGION, region->fd,
+                         session.text, session.text_len, session.argument_count);
 
     close(region->fd);
     region->fd = -1;
@@ -77,7 +78,8 @@ static void after_fork_in_child(void)
 
         memcpy(collector->region.names, old.names, names);
         atomic_store(&collector->region.header->names_used, names);
-        works = (!mine || lw_calls_thread_move(mine, &collector->region)) && hand_over();
+        works =
+            (!mine || lw_calls_thread_move(mine, &collector->region)) && hand_over();
     }
     if (!works) {
         session.on = false;
@@ -85,6 +87,7 @@ static void after_fork_in_child(void)
         if (lane >= 0) {
             py_tracer.active &= ~(1u << lane);
             py_tracer.active_c &= ~(1u << lane);
+            py_tracer.only_epoch++;
             py_tracer.lanes[lane].collector = NULL;
             py_tracer.lanes[lane].epoch++;
         }
@@ -116,7 +119,8 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
         return false;
     }
     if (!fork_is_watched) {
-        if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+        if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) !=
+            0) {
             PyErr_NoMemory();
             return false;
         }
@@ -144,8 +148,8 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
     }
     collector->c_calls = session.config.c_calls;
     if (session.config.min_span_ns)
-        collector->min_span_ticks = (uint64_t)((double)session.config.min_span_ns *
-                                               1e-9 / py_tracer_tick_s());
+        collector->min_span_ticks =
+            (uint64_t)((double)session.config.min_span_ns * 1e-9 / py_tracer_tick_s());
     py_functions_log_to(&py_tracer.functions, &collector->region, false);
     session.on = true;
     if (!session.config.calls ||

@@ -20,8 +20,8 @@ static uint64_t thread_id(void)
 /* Have the hooks that the collectors need now. False with an exception set. */
 static bool use_hooks(void)
 {
-    bool c_calls = py_tracer.active_c != 0 ||
-                   (py_tracer.waiting_for_main && awaiting->c_calls);
+    bool c_calls =
+        py_tracer.active_c != 0 || (py_tracer.waiting_for_main && awaiting->c_calls);
 
     if (py_tracer.active == 0 && !py_tracer.waiting_for_main) {
         if (py_tracer.hooked) {
@@ -33,8 +33,8 @@ static bool use_hooks(void)
         py_tracer.hooked = false;
         return true;
     }
-    py_tracer.hooked =
-        py_tracer.compat.monitoring ? py_monitoring_start(c_calls) : py_eval_start(c_calls);
+    py_tracer.hooked = py_tracer.compat.monitoring ? py_monitoring_start(c_calls)
+                                                   : py_eval_start(c_calls);
     return py_tracer.hooked;
 }
 
@@ -66,7 +66,8 @@ static bool name_thread(struct lw_agent_thread *slot)
     if (name && PyUnicode_Check(name))
         text = PyUnicode_AsUTF8AndSize(name, &len);
     if (text) {
-        size_t used = (size_t)len < sizeof(slot->name) ? (size_t)len : sizeof(slot->name);
+        size_t used =
+            (size_t)len < sizeof(slot->name) ? (size_t)len : sizeof(slot->name);
 
         memcpy(slot->name, text, used);
         atomic_store_explicit(&slot->name_len, (uint32_t)used, memory_order_release);
@@ -78,7 +79,8 @@ static bool name_thread(struct lw_agent_thread *slot)
     return text != NULL;
 }
 
-static struct py_place *find_place(const struct py_collector *collector, uint64_t thread)
+static struct py_place *find_place(const struct py_collector *collector,
+                                   uint64_t thread)
 {
     struct py_place *place = collector->places;
 
@@ -166,6 +168,7 @@ bool py_tracer_init(void)
         return false;
     }
     py_tracer.use_tsc = lw_ticks_tsc_is_invariant();
+    py_tracer.only_epoch = 1; /* a new thread's is 0: none */
     py_tracer.start_ticks = lw_ticks_now(py_tracer.use_tsc);
     py_tracer.start_ns = lw_ticks_monotonic_ns();
     return true;
@@ -192,6 +195,40 @@ static uint64_t collector_now(const struct py_collector *collector)
     return lw_ticks_now(py_tracer.use_tsc);
 }
 
+void py_tracer_refresh(void)
+{
+    unsigned lanes = py_tracer.active;
+    unsigned lane = lanes ? (unsigned)__builtin_ctz(lanes) : 0;
+
+    if (lanes == 0 || (lanes & (lanes - 1)) || py_tracer.timers ||
+        py_thread.profile_hook || py_thread.lost_hook)
+        return;
+    py_thread.only = py_tracer_place(lane);
+    if (py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch)
+        py_thread.only_epoch = py_tracer.only_epoch;
+}
+
+void py_tracer_leave_function(unsigned lanes, void *key)
+{
+    uint64_t now = lw_ticks_now(py_tracer.use_tsc);
+
+    for (; lanes; lanes &= lanes - 1) {
+        unsigned lane = (unsigned)__builtin_ctz(lanes);
+        struct lw_calls_thread *calls = py_tracer_place(lane);
+        uint32_t function = calls ? lw_calls_function(calls) : LW_FUNCTION_ROOT;
+
+        if (py_tracer_is_key(function, key)) {
+            lw_calls_leave(calls, py_tracer_now(lane, now));
+        } else if (function != LW_FUNCTION_ROOT) {
+            const struct py_function_slot *slot =
+                py_functions_find(&py_tracer.functions, key);
+
+            lw_calls_leave_through(calls, slot ? slot->number : LW_FUNCTION_UNKNOWN,
+                                   py_tracer_now(lane, now));
+        }
+    }
+}
+
 static void take_lane(struct py_collector *collector, unsigned lane)
 {
     unsigned bit = 1u << lane;
@@ -202,6 +239,7 @@ static void take_lane(struct py_collector *collector, unsigned lane)
     py_tracer.timers |= collector->timer ? bit : 0;
     py_tracer.active_c |= collector->c_calls ? bit : 0;
     py_tracer.active |= bit;
+    py_tracer.only_epoch++;
 }
 
 bool py_collector_start(struct py_collector *collector)
@@ -230,6 +268,7 @@ void py_collector_stop(struct py_collector *collector)
     py_tracer.active &= ~(1u << lane);
     py_tracer.active_c &= ~(1u << lane);
     py_tracer.timers &= ~(1u << lane);
+    py_tracer.only_epoch++;
     pthread_mutex_lock(&py_tracer.lock);
     for (struct py_place *place = collector->places; place; place = place->next)
         if (place->calls)
@@ -328,9 +367,8 @@ void py_tracer_after_fork_child(void)
         struct py_place *place = collector ? collector->places : NULL;
 
         for (; place; place = place->next)
-            place->thread =
-                place->calls && place->calls == py_thread.places[lane].calls
-                    ? thread_id()
-                    : 0;
+            place->thread = place->calls && place->calls == py_thread.places[lane].calls
+                                ? thread_id()
+                                : 0;
     }
 }

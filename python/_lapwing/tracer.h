@@ -32,9 +32,9 @@ struct py_collector {
     struct py_place *places; /* owned */
     bool c_calls;
     uint64_t min_span_ticks;
-    PyObject *timer;      /* the caller's own clock, borrowed from the owner; or NULL */
-    double timer_unit_s;  /* seconds a tick of it; 0: it gives seconds as float */
-    int lane;             /* -1: not recording */
+    PyObject *timer;     /* the caller's own clock, borrowed from the owner; or NULL */
+    double timer_unit_s; /* seconds a tick of it; 0: it gives seconds as float */
+    int lane;            /* -1: not recording */
 };
 
 struct py_lane {
@@ -43,9 +43,10 @@ struct py_lane {
 };
 
 struct py_tracer {
-    unsigned active;   /* lanes that record Python calls, a bit each */
-    unsigned active_c; /* and builtins */
-    unsigned timers;   /* lanes with a clock of their own */
+    unsigned active;     /* lanes that record Python calls, a bit each */
+    unsigned active_c;   /* and builtins */
+    unsigned timers;     /* lanes with a clock of their own */
+    uint32_t only_epoch; /* grows with every change of the above; see py_tracer_only */
     bool use_tsc;
     bool waiting_for_main; /* the session starts with the program's first module */
     bool in_timer;         /* a caller's clock is running: not part of the profile */
@@ -68,16 +69,19 @@ struct py_lane_place {
 
 /* What a thread keeps: its places, and on 3.11 the state of the deep-stack handover. */
 struct py_thread {
+    struct lw_calls_thread *only; /* see py_tracer_only */
+    uint32_t only_epoch;
     struct py_lane_place places[PY_LANES];
-    uintptr_t slow_below; /* stack addresses under this take the slow path; see eval.c */
-    uint32_t hook_depth;  /* running calls that the profile hook entered */
-    bool profile_hook;    /* the profile hook counts for this thread, not the eval hook */
-    bool has_limits;      /* slow_below has been worked out */
-    uint8_t name_tries;   /* how often its name was looked for */
+    uintptr_t
+        slow_below;      /* stack addresses under this take the slow path; see eval.c */
+    uint32_t hook_depth; /* running calls that the profile hook entered */
+    bool profile_hook;  /* the profile hook counts for this thread, not the eval hook */
+    bool lost_hook;     /* the program took the profile hook's place; see eval.c */
+    bool has_limits;    /* slow_below has been worked out */
+    uint8_t name_tries; /* how often its name was looked for */
 };
 
-extern __thread struct py_thread py_thread
-    __attribute__((tls_model("initial-exec")));
+extern __thread struct py_thread py_thread __attribute__((tls_model("initial-exec")));
 
 /* ---- starting and stopping ------------------------------------------------------- */
 
@@ -124,6 +128,19 @@ static inline struct lw_calls_thread *py_tracer_place(unsigned lane)
     return py_tracer_attach(lane);
 }
 
+/* The calling thread's place, where nearly always all is plain: one lane is taken, by
+ * the common clock, and this thread is known there. Else NULL: take the long way, which
+ * begins with py_tracer_refresh. */
+static inline struct lw_calls_thread *py_tracer_only(void)
+{
+    return __builtin_expect(py_thread.only_epoch == py_tracer.only_epoch, 1)
+               ? py_thread.only
+               : NULL;
+}
+
+/* Make the next py_tracer_only succeed if it can. */
+void py_tracer_refresh(void);
+
 static inline uint64_t py_tracer_now(unsigned lane, uint64_t now)
 {
     if (__builtin_expect(py_tracer.timers & (1u << lane), 0))
@@ -168,32 +185,14 @@ static inline void py_tracer_leave(unsigned lanes)
     } while (lanes &= lanes - 1);
 }
 
+static inline bool py_tracer_is_key(uint32_t function, void *key)
+{
+    return function < py_tracer.functions.count &&
+           py_tracer.functions.list[function].key == key;
+}
+
 /* Leave the call of KEY (see struct py_function); if that is not the running one, find
  * it among its callers. */
-static inline void py_tracer_leave_function(unsigned lanes, void *key)
-{
-    uint64_t now = lw_ticks_now(py_tracer.use_tsc);
-
-    do {
-        unsigned lane = (unsigned)__builtin_ctz(lanes);
-        struct lw_calls_thread *calls = py_tracer_place(lane);
-        uint32_t function;
-
-        if (!calls)
-            continue;
-        function = lw_calls_function(calls);
-        if (__builtin_expect(function < py_tracer.functions.count &&
-                                 py_tracer.functions.list[function].key == key,
-                             1)) {
-            lw_calls_leave(calls, py_tracer_now(lane, now));
-        } else if (function != LW_FUNCTION_ROOT) {
-            const struct py_function_slot *slot =
-                py_functions_find(&py_tracer.functions, key);
-
-            lw_calls_leave_through(calls, slot ? slot->number : LW_FUNCTION_UNKNOWN,
-                                   py_tracer_now(lane, now));
-        }
-    } while (lanes &= lanes - 1);
-}
+void py_tracer_leave_function(unsigned lanes, void *key);
 
 #endif

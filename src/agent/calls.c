@@ -9,17 +9,10 @@
 #include "agent/ticks.h"
 
 enum {
-    FIRST_CHILDREN = 256,   /* slots of a new thread's hash */
-    MOST_STARTS = 1 << 20,  /* depth to which a timeline keeps start times */
-    MOST_SEARCHED = 256,    /* running calls looked through for a return's own */
+    FIRST_CHILDREN = 256,  /* slots of a new thread's hash */
+    MOST_STARTS = 1 << 20, /* depth to which a timeline keeps start times */
+    MOST_SEARCHED = 256,   /* running calls looked through for a return's own */
 };
-
-static uint32_t hash_child(uint32_t parent, uint32_t function)
-{
-    uint64_t key = ((uint64_t)parent << 32 | function) * 0x9e3779b97f4a7c15ull;
-
-    return (uint32_t)(key >> 32);
-}
 
 static uint32_t node_function(const struct lw_calls_thread *thread, uint32_t node)
 {
@@ -28,7 +21,8 @@ static uint32_t node_function(const struct lw_calls_thread *thread, uint32_t nod
 
 static void put_child(struct lw_calls_thread *thread, uint32_t node)
 {
-    uint32_t at = hash_child(thread->nodes[node].parent, node_function(thread, node));
+    uint32_t at =
+        lw_calls_hash(thread->nodes[node].parent, node_function(thread, node));
 
     while (thread->children[at & thread->children_mask])
         at++;
@@ -124,13 +118,12 @@ void lw_calls_thread_free(struct lw_calls_thread *thread, bool end_slot)
 static uint32_t find_child(const struct lw_calls_thread *thread, uint32_t parent,
                            uint32_t function)
 {
-    uint32_t at = hash_child(parent, function);
+    uint32_t at = lw_calls_hash(parent, function);
 
     for (;; at++) {
         uint32_t node = thread->children[at & thread->children_mask];
 
-        if (node == 0 || (thread->nodes[node].parent == parent &&
-                          node_function(thread, node) == function))
+        if (node == 0 || lw_calls_is_child(&thread->nodes[node], parent, function))
             return node;
     }
 }
@@ -188,10 +181,7 @@ uint32_t lw_calls_child(struct lw_calls_thread *thread, uint32_t parent,
 
     if (child == 0)
         child = new_child(thread, parent, function, false);
-    if (child == 0)
-        return fold(thread, parent, function);
-    thread->nodes[parent].last_child = child;
-    return child;
+    return child ? child : fold(thread, parent, function);
 }
 
 uint32_t lw_calls_unfold(struct lw_calls_thread *thread)
@@ -221,7 +211,7 @@ void lw_calls_span_start(struct lw_calls_thread *thread, uint64_t now)
 
 void lw_calls_span_end(struct lw_calls_thread *thread, uint32_t node, uint64_t now)
 {
-    struct lw_agent_record record = {.kind = LW_RECORD_SPAN, .id = node};
+    struct lw_agent_record record = { .kind = LW_RECORD_SPAN, .id = node };
     size_t depth;
 
     if (thread->slot->depth == 0)
@@ -243,22 +233,37 @@ void lw_calls_leave_all(struct lw_calls_thread *thread, uint64_t now)
         lw_calls_leave(thread, now);
 }
 
+/* How many running calls are above that of FUNCTION; MOST_SEARCHED: it is not there. */
+static unsigned calls_above(const struct lw_calls_thread *thread, uint32_t function)
+{
+    uint32_t node = lw_calls_current(thread);
+    unsigned above = 0;
+
+    while (node_function(thread, node) != function) {
+        if (node == thread->slot->root || ++above == MOST_SEARCHED)
+            return MOST_SEARCHED;
+        node = thread->nodes[node].parent;
+    }
+    return above;
+}
+
+void lw_calls_leave_to(struct lw_calls_thread *thread, uint32_t function, uint64_t now)
+{
+    unsigned above = calls_above(thread, function);
+
+    while (above != MOST_SEARCHED && above-- > 0)
+        lw_calls_leave(thread, now);
+}
+
 void lw_calls_leave_through(struct lw_calls_thread *thread, uint32_t function,
                             uint64_t now)
 {
-    uint32_t node = lw_calls_current(thread);
-    unsigned above = 0; /* calls that ended unseen */
-
-    while (node != thread->slot->root && above < MOST_SEARCHED &&
-           node_function(thread, node) != function) {
-        node = thread->nodes[node].parent;
-        above++;
-    }
-    if (node != thread->slot->root && above < MOST_SEARCHED)
-        for (unsigned i = 0; i <= above; i++)
-            lw_calls_leave(thread, now);
-    else if (lw_calls_current(thread) != thread->slot->root)
+    if (calls_above(thread, function) == MOST_SEARCHED) {
         lw_region_count_lost(thread->region, LW_LOST_MISMATCH);
+        return;
+    }
+    lw_calls_leave_to(thread, function, now);
+    lw_calls_leave(thread, now);
 }
 
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region)

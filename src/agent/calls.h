@@ -44,7 +44,8 @@ void lw_calls_thread_free(struct lw_calls_thread *thread, bool end_slot);
  * with all counts zero. False: it could not be made, and THREAD must not be used. */
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region);
 
-/* The slow half of entering: the child is not the one entered last. */
+/* Find or make the child for FUNCTION: neither the one entered last nor first in its
+ * place of the hash. */
 uint32_t lw_calls_child(struct lw_calls_thread *thread, uint32_t parent,
                         uint32_t function);
 uint32_t lw_calls_unfold(struct lw_calls_thread *thread);
@@ -61,6 +62,19 @@ static inline uint32_t lw_calls_function(const struct lw_calls_thread *thread)
 {
     return atomic_load_explicit(&thread->nodes[lw_calls_current(thread)].function,
                                 memory_order_relaxed);
+}
+
+static inline uint32_t lw_calls_hash(uint32_t parent, uint32_t function)
+{
+    return (uint32_t)(((uint64_t)parent << 32 | function) * 0x9e3779b97f4a7c15ull >>
+                      32);
+}
+
+static inline bool lw_calls_is_child(const struct lw_agent_node *node, uint32_t parent,
+                                     uint32_t function)
+{
+    return node->parent == parent &&
+           atomic_load_explicit(&node->function, memory_order_relaxed) == function;
 }
 
 static inline void lw_calls_settle(struct lw_agent_thread *slot,
@@ -84,10 +98,14 @@ static inline void lw_calls_enter(struct lw_calls_thread *thread, uint32_t funct
     uint64_t calls;
 
     lw_calls_settle(slot, here, now);
-    if (__builtin_expect(atomic_load_explicit(&nodes[child].function,
-                                              memory_order_relaxed) != function,
-                         0))
-        child = lw_calls_child(thread, current, function);
+    if (atomic_load_explicit(&nodes[child].function, memory_order_relaxed) !=
+        function) {
+        child =
+            thread->children[lw_calls_hash(current, function) & thread->children_mask];
+        if (__builtin_expect(!lw_calls_is_child(&nodes[child], current, function), 0))
+            child = lw_calls_child(thread, current, function);
+        here->last_child = child;
+    }
     calls = atomic_load_explicit(&nodes[child].calls, memory_order_relaxed);
     atomic_store_explicit(&nodes[child].calls, calls + 1, memory_order_relaxed);
     atomic_store_explicit(&slot->current, child, memory_order_relaxed);
@@ -113,6 +131,9 @@ static inline void lw_calls_leave(struct lw_calls_thread *thread, uint64_t now)
 
 /* Return to the root, from wherever: recording stops for this thread. */
 void lw_calls_leave_all(struct lw_calls_thread *thread, uint64_t now);
+
+/* Leave calls until FUNCTION is the running one, if it is among the last 256. */
+void lw_calls_leave_to(struct lw_calls_thread *thread, uint32_t function, uint64_t now);
 
 /* Leave calls until FUNCTION itself has been left, if it is among the last 256 that
  * are running; else count a return that fits no call and stay. */

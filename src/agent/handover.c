@@ -23,7 +23,8 @@ static bool take(struct lw_agent_config *config, const char *key, size_t key_len
     }
     if (key_len == 5 && memcmp(key, "calls", 5) == 0) {
         config->c_calls = len == 1 && value[0] == 'c';
-        config->calls = config->c_calls || (len == 6 && memcmp(value, "python", 6) == 0);
+        config->calls =
+            config->c_calls || (len == 6 && memcmp(value, "python", 6) == 0);
         return true;
     }
     if (key_len == 8 && memcmp(key, "timeline", 8) == 0) {
@@ -61,20 +62,21 @@ bool lw_agent_config_parse(struct lw_agent_config *config, const char *text)
 bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, int fd,
                       const char *text, size_t text_len, uint32_t argument_count)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct timeval patience = {.tv_sec = 1};
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct timeval patience = { .tv_sec = 1 };
     struct lw_agent_hello hello = {
         .magic = LW_AGENT_MAGIC,
         .version = LW_AGENT_VERSION,
         .kind = kind,
         .argument_count = argument_count,
     };
-    struct iovec parts[2] = {{&hello, sizeof(hello)}, {(void *)(uintptr_t)text, text_len}};
+    struct iovec parts[2] = { { &hello, sizeof(hello) },
+                              { (void *)(uintptr_t)text, text_len } };
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {.bytes = {0}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    } control = { .bytes = { 0 } };
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
     size_t path_len = strlen(socket_path);
     bool sent;
     int s;

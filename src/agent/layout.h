@@ -72,22 +72,22 @@ struct lw_agent_header {
     uint32_t thread_bytes; /* sizeof(struct lw_agent_thread) */
     uint64_t blocks_offset;
     uint32_t block_count;
-    uint32_t block_nodes;  /* nodes in a block */
+    uint32_t block_nodes; /* nodes in a block */
     uint64_t nodes_offset;
     uint64_t names_offset;
     uint64_t names_bytes;
     uint64_t rings_offset;
     uint64_t ring_bytes; /* of one ring, its header included */
 
-    uint32_t clock; /* enum lw_agent_clock */
-    uint32_t flags; /* LW_AGENT_* below */
+    uint32_t clock;       /* enum lw_agent_clock */
+    uint32_t flags;       /* LW_AGENT_* below */
     uint64_t start_ticks; /* the same moment on both clocks, when the region was made */
     uint64_t start_ns;
     uint64_t pid;
     uint64_t parent_pid;
 
     _Atomic uint32_t blocks_used;
-    _Atomic uint32_t state; /* enum lw_agent_state */
+    _Atomic uint32_t state;      /* enum lw_agent_state */
     _Atomic uint64_t names_used; /* bytes of whole records in the name log */
     _Atomic uint64_t lost[LW_LOSS_COUNT];
 
@@ -120,9 +120,9 @@ struct lw_agent_thread {
     uint32_t depth;              /* calls between root and current; agent's own */
     uint64_t tid;
     uint64_t start_ticks;
-    _Atomic uint64_t end_ticks;  /* 0: lives */
+    _Atomic uint64_t end_ticks; /* 0: lives */
     _Atomic uint32_t name_len;
-    char name[92];               /* Python's name of it; set before name_len */
+    char name[92]; /* Python's name of it; set before name_len */
     uint64_t reserved[12];
 };
 
@@ -149,8 +149,8 @@ struct lw_agent_node {
     _Atomic uint64_t self_ticks;
 };
 
-#define LW_FUNCTION_ROOT 0xffffffffu /* a thread's root node */
-#define LW_FUNCTION_MORE 0xfffffffeu /* "(more)": children are flat, by function */
+#define LW_FUNCTION_ROOT 0xffffffffu    /* a thread's root node */
+#define LW_FUNCTION_MORE 0xfffffffeu    /* "(more)": children are flat, by function */
 #define LW_FUNCTION_UNKNOWN 0xfffffffdu /* the function table was full */
 
 enum lw_agent_name_kind {
@@ -184,8 +184,8 @@ struct lw_agent_ring {
 };
 
 struct lw_agent_record {
-    uint32_t kind; /* enum lw_agent_record_kind */
-    uint32_t id;   /* SPAN: node; MARK and COUNTER: number of the name log */
+    uint32_t kind;  /* enum lw_agent_record_kind */
+    uint32_t id;    /* SPAN: node; MARK and COUNTER: number of the name log */
     uint64_t ticks; /* SPAN and MARK: start; COUNTER: when */
     uint64_t value; /* SPAN and MARK: duration in ticks; COUNTER: a double's bits */
     uint32_t node;  /* MARK: the node in which it ran */
@@ -219,7 +219,8 @@ enum lw_hello_kind {
 };
 
 _Static_assert(sizeof(struct lw_agent_node) == 32, "two nodes a cache line");
-_Static_assert(sizeof(struct lw_agent_record) == 32, "the ring's capacity counts on it");
+_Static_assert(sizeof(struct lw_agent_record) == 32,
+               "the ring's capacity counts on it");
 _Static_assert(sizeof(struct lw_agent_thread) == 256, "slots do not share cache lines");
 _Static_assert(sizeof(struct lw_agent_ring) == 64, "records follow at 64");
 

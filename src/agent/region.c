@@ -3,10 +3,10 @@
 
 #include "agent/region.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "agent/ticks.h"
@@ -58,8 +58,7 @@ bool lw_region_create(struct lw_region *region, const struct lw_region_options *
     head.threads_offset = round_up(sizeof(head), PAGE);
     head.blocks_offset =
         head.threads_offset + THREAD_SLOTS * sizeof(struct lw_agent_thread);
-    head.nodes_offset =
-        round_up(head.blocks_offset + BLOCKS * sizeof(uint32_t), PAGE);
+    head.nodes_offset = round_up(head.blocks_offset + BLOCKS * sizeof(uint32_t), PAGE);
     head.names_offset = head.nodes_offset +
                         (uint64_t)BLOCKS * BLOCK_NODES * sizeof(struct lw_agent_node);
     head.rings_offset = head.names_offset + head.names_bytes;
@@ -124,8 +123,8 @@ bool lw_region_take_block(struct lw_region *region, struct lw_agent_thread *thre
     do {
         if (block >= limit)
             return false;
-    } while (!atomic_compare_exchange_weak(&region->header->blocks_used, &block,
-                                           block + 1));
+    } while (
+        !atomic_compare_exchange_weak(&region->header->blocks_used, &block, block + 1));
     atomic_store_explicit(&region->block_owners[block],
                           (uint32_t)(thread - region->threads) + 1,
                           memory_order_release);
@@ -175,8 +174,7 @@ struct lw_agent_thread *lw_region_take_thread(struct lw_region *region)
             break;
         }
         thread->tid = (uint64_t)syscall(SYS_gettid);
-        thread->start_ticks =
-            lw_ticks_now(region->header->clock == LW_CLOCK_TSC);
+        thread->start_ticks = lw_ticks_now(region->header->clock == LW_CLOCK_TSC);
         thread->depth = 0;
         atomic_store(&thread->name_len, 0);
         atomic_store(&thread->end_ticks, 0);

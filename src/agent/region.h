@@ -9,8 +9,8 @@
 #include "agent/layout.h"
 
 struct lw_region_options {
-    uint32_t flags;     /* LW_AGENT_* for the header */
-    bool shared;        /* a memfd; false: anonymous memory, with no rings and no names */
+    uint32_t flags; /* LW_AGENT_* for the header */
+    bool shared;    /* a memfd; false: anonymous memory, with no rings and no names */
     bool use_tsc;
 };
 
@@ -27,7 +27,8 @@ struct lw_region {
 };
 
 /* False, with errno set, where memory could not be had; REGION is then zeroed. */
-bool lw_region_create(struct lw_region *region, const struct lw_region_options *options);
+bool lw_region_create(struct lw_region *region,
+                      const struct lw_region_options *options);
 void lw_region_release(struct lw_region *region);
 
 /* Take a slot for the calling thread, with a root node, or NULL (counted in lost). */

@@ -72,7 +72,7 @@ def _lapwing_start(folder, config):
     except ImportError as error:
         _lapwing_refuse(socket_path, "Python %s: %s" % (version, error))
         return
-    words = [sys.executable or "", version, *sys.orig_argv]
+    words = [sys.executable or "", version] + sys.orig_argv
     hello = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
     agent.follow(folder, config)
     agent.start(config, hello, len(sys.orig_argv), True)

@@ -1,0 +1,34 @@
+"""The installed package, for Pythons that are not the one it is installed in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import lapwing as installed
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
+
+
+@cache
+def package_folder() -> str:
+    """A folder with lapwing in it and nothing else, to put on PYTHONPATH."""
+    folder = mkdtemp(prefix="lapwing-package-")
+    source = Path(installed.__file__).parent
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(source, Path(folder) / "lapwing", ignore=ignore)
+    return folder
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours, with the package in reach and the same hashes each time."""
+    return {
+        **os.environ,
+        "PYTHONPATH": package_folder(),
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **more,
+    }
