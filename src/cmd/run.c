@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyses/analysis.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -17,6 +18,8 @@
 #include "recorder/inject.h"
 #include "recorder/program.h"
 #include "recorder/recorder.h"
+#include "writers/render.h"
+#include "writers/writer.h"
 
 extern char **environ;
 
@@ -57,8 +60,9 @@ static const struct lw_option options[] = {
         "leave shorter calls out of the timeline (10us, 1ms)"),
     OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
     LW_OPT_HEADING("Where to"),
-    OPT('o', "output", LW_ARG_TEXT, output, "RUN",
-        "the folder to make for the run, instead of a new one in .lapwing/runs"),
+    OPT('o', "output", LW_ARG_TEXT, output, "RUN|FILE",
+        "the folder to make for the run (RUN.lap), instead of a new one in "
+        ".lapwing/runs; or a file of another format to write as well (out.prof)"),
     OPT(0, "name", LW_ARG_TEXT, name, "NAME", "name the run after NAME, not the program"),
     OPT(0, "max-size", LW_ARG_SIZE, max_bytes, "SIZE",
         "keep the run below SIZE by thinning out its middle (2G)"),
@@ -79,7 +83,9 @@ static void choose_collectors(struct args *args)
 /* One run, from the words of the command line to the exit code. */
 struct session {
     struct args args;
-    char **argv; /* what is started; owned, the words are not */
+    char **argv;    /* what is started; owned, the words are not */
+    char *run_path; /* where the run was asked to be; NULL: nowhere; owned */
+    const struct lw_writer *writer; /* of `output`, if that is a file; else NULL */
     struct lw_program program;
     struct lw_recorder recorder;
     struct lw_commit commit;
@@ -134,31 +140,110 @@ static void explain_silence(const struct session *session)
              command);
 }
 
-static void say_where(const struct session *session)
-{
-    const struct lw_run *run = &session->recorder.run;
-
-    if (session->args.output)
-        sayf(session, "the run is %s; next: lapwing report %s", run->path, run->path);
-    else
-        sayf(session, "the run is %s; next: lapwing report", run->path);
-}
-
+/* What is missing from the whole run; what a process lacks is in its report. */
 static void say_what_is_missing(const struct session *session)
 {
     const struct lw_run_info *info = &session->recorder.run.info;
     const char *note = lw_run_info_fact(info, "note");
 
-    for (size_t i = 0; i < info->loss_count; i++)
-        sayf(session, "%s: %llu %s", info->losses[i].cause,
-             (unsigned long long)info->losses[i].count, info->losses[i].unit);
+    for (size_t i = 0; i < info->loss_count; i++) {
+        const struct lw_run_loss *loss = &info->losses[i];
+
+        if (loss->count == 1)
+            say(session, loss->cause);
+        else
+            sayf(session, "%s (%llu %s)", loss->cause, (unsigned long long)loss->count,
+                 loss->unit);
+    }
     if (note)
         say(session, note);
     if (session->recorder.is_over_size)
-        sayf(session, "the run is larger than --max-size, and nothing in it is left to "
-                      "thin out");
+        say(session, "the run is larger than --max-size, and nothing in it is left to "
+                     "thin out");
     if (session->recorder.last_number == 0 && session->recorder.refused_count == 0)
         explain_silence(session);
+}
+
+static void say_where(const struct session *session)
+{
+    const char *path = session->recorder.run.path;
+
+    if (session->recorder.last_number == 0)
+        sayf(session, "the run is %s, with no process in it", path);
+    else if (session->run_path)
+        sayf(session, "the run is %s; next: lapwing report %s functions", path, path);
+    else
+        sayf(session, "the run is %s; next: lapwing report functions", path);
+}
+
+/* ---- afterwards --------------------------------------------------------------------- */
+
+static bool print_summary(const struct session *session, struct lw_error *err)
+{
+    const struct lw_analysis *view = &lw_analysis_summary;
+    struct lw_render_options shown = lw_render_options_for_fd(STDERR_FILENO);
+    struct lw_profile *profile =
+        lw_lap_load(session->recorder.run.path, view->want, err);
+    struct lw_table table = { 0 };
+    struct lw_query query;
+    struct lw_buf out;
+    bool done;
+
+    lw_query_init(&query);
+    lw_buf_init(&out, 0);
+    done = profile && view->run(profile, &query, &table, err) &&
+           lw_table_check(&table, err);
+    if (done) {
+        lw_render_text(&table, &shown, &out);
+        done = lw_buf_check(&out, err);
+    }
+    if (done && !lw_file_write_fd(STDERR_FILENO, out.bytes, out.len)) {
+        /* Nobody listens. */
+    }
+    lw_table_release(&table);
+    lw_buf_release(&out);
+    lw_query_release(&query);
+    lw_profile_free(profile);
+    return done;
+}
+
+/* Write the file that was asked for beside the run. */
+static bool write_file(const struct session *session, struct lw_error *err)
+{
+    struct lw_profile *profile =
+        lw_lap_load(session->recorder.run.path, session->writer->want, err);
+    struct lw_buf out;
+    bool done;
+
+    lw_buf_init(&out, 0);
+    done = profile && session->writer->write(profile, &out, err) &&
+           lw_buf_check(&out, err) &&
+           lw_file_replace(session->args.output, out.bytes, out.len, err);
+    lw_buf_release(&out);
+    lw_profile_free(profile);
+    return done;
+}
+
+/* The run is on disk: show it, as far as somebody wants to see. The exit code is the
+ * program's, so what goes wrong here is only said. */
+static void show(const struct session *session)
+{
+    struct lw_error err = { LW_OK, "" };
+    bool has_calls = session->recorder.last_number > 0;
+
+    if (session->writer && has_calls) {
+        if (write_file(session, &err))
+            sayf(session, "%s is written", session->args.output);
+        else
+            say(session, err.text);
+    }
+    if (session->args.quiet)
+        return;
+    if (!session->args.no_summary && has_calls && !print_summary(session, &err))
+        say(session, err.text);
+    if (session->args.no_summary || !has_calls)
+        say_what_is_missing(session);
+    say_where(session);
 }
 
 /* ---- what to start ------------------------------------------------------------------ */
@@ -204,13 +289,47 @@ static bool choose_words(struct session *session, int argc, char **words,
     return true;
 }
 
+/* -o says where the run goes (x and x.lap are x.lap), or which file to write of it;
+ * that it cannot be written shall be known now, not after a day of training. */
+static bool choose_output(struct session *session, struct lw_error *err)
+{
+    const char *output = session->args.output;
+    size_t len = output ? strlen(output) : 0;
+    struct lw_buf path;
+
+    if (!output)
+        return true;
+    session->writer = lw_writer_for_path(output);
+    if (session->writer) {
+        size_t folder_len = (size_t)(lw_text_basename(output) - output);
+        char *folder =
+            lw_copy_text(folder_len ? output : "./", folder_len ? folder_len : 2, err);
+        bool can_write = folder && access(folder, W_OK) == 0;
+
+        if (folder && !can_write)
+            lw_fail_errno(err, "%s: cannot be written", output);
+        lw_free(folder);
+        return can_write;
+    }
+    while (len > 1 && output[len - 1] == '/')
+        len--;
+    lw_buf_init(&path, 0);
+    lw_buf_add(&path, output, len);
+    if (!lw_text_ends(path.bytes ? path.bytes : "", LW_RUN_SUFFIX))
+        lw_buf_add_text(&path, LW_RUN_SUFFIX);
+    if (lw_buf_check(&path, err))
+        session->run_path = lw_copy_text(path.bytes, path.len, err);
+    lw_buf_release(&path);
+    return session->run_path != NULL;
+}
+
 /* ---- the run ------------------------------------------------------------------------ */
 
 static bool open_recorder(struct session *session, const char *program,
                           struct lw_error *err)
 {
     struct lw_recorder_options recorder = {
-        .path = session->args.output,
+        .path = session->run_path,
         .program = session->args.name ? session->args.name : program,
         .max_bytes = session->args.max_bytes,
     };
@@ -311,7 +430,7 @@ static int run_session(struct session *session, int argc, char **words,
 
     if (!choose_words(session, argc, words, err))
         return session->program.failure_code ? session->program.failure_code : code;
-    if (!open_recorder(session, words[0], err))
+    if (!choose_output(session, err) || !open_recorder(session, words[0], err))
         return code;
     if (!start(session, err)) {
         lw_recorder_discard(&session->recorder);
@@ -319,8 +438,7 @@ static int run_session(struct session *session, int argc, char **words,
     }
     lw_commit_ask(&session->commit);
     record(session);
-    say_what_is_missing(session);
-    say_where(session);
+    show(session);
     return lw_program_exit_code(&session->program);
 }
 
@@ -344,6 +462,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         lw_commit_release(&session->commit);
         lw_recorder_release(&session->recorder);
         lw_free(session->argv);
+        lw_free(session->run_path);
         lw_program_die_alike(&session->program);
         lw_program_release(&session->program);
     }
