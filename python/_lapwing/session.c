@@ -14,6 +14,7 @@ static struct {
     char *text; /* the hello's, kept for forked children; owned */
     size_t text_len;
     uint32_t argument_count;
+    uint64_t forked_names; /* bytes of the name log when fork began */
     bool on;
 } session = { .collector = { .lane = -1 } };
 
@@ -46,9 +47,19 @@ static bool make_region(struct lw_region *region, uint32_t more_flags)
 
 /* ---- fork ------------------------------------------------------------------------ */
 
+/* What the child goes on from is noted now: once it runs, the region that it still maps
+ * is the parent's, who goes on writing there. */
 static void before_fork(void)
 {
+    int lane = session.collector.lane;
+    struct lw_calls_thread *mine = lane < 0 ? NULL : py_thread.places[lane].calls;
+
     py_tracer_before_fork();
+    if (!session.on)
+        return;
+    session.forked_names = atomic_load(&session.collector.region.header->names_used);
+    if (mine)
+        lw_calls_thread_before_fork(mine);
 }
 
 static void after_fork_in_parent(void)
@@ -74,10 +85,8 @@ static void after_fork_in_child(void)
             place->calls = NULL; /* its thread is the parent's; a few bytes are lost */
     works = make_region(&collector->region, LW_AGENT_FORKED);
     if (works) {
-        uint64_t names = atomic_load(&old.header->names_used);
-
-        memcpy(collector->region.names, old.names, names);
-        atomic_store(&collector->region.header->names_used, names);
+        memcpy(collector->region.names, old.names, session.forked_names);
+        atomic_store(&collector->region.header->names_used, session.forked_names);
         works =
             (!mine || lw_calls_thread_move(mine, &collector->region)) && hand_over();
     }

@@ -266,14 +266,20 @@ void lw_calls_leave_through(struct lw_calls_thread *thread, uint32_t function,
     lw_calls_leave(thread, now);
 }
 
+void lw_calls_thread_before_fork(struct lw_calls_thread *thread)
+{
+    thread->forked_at = lw_calls_current(thread);
+    thread->forked_depth = thread->slot->depth;
+    thread->forked_ticks =
+        atomic_load_explicit(&thread->slot->last_ticks, memory_order_relaxed);
+}
+
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region)
 {
-    const struct lw_agent_node *old_nodes = thread->nodes;
-    const struct lw_agent_thread *old = thread->slot;
-    uint32_t node = atomic_load_explicit(&old->current, memory_order_relaxed);
-    uint32_t root = old->root;
-    uint64_t now = atomic_load_explicit(&old->last_ticks, memory_order_relaxed);
-    uint32_t *path = NULL; /* functions from `current` up to the root */
+    const struct lw_agent_node *old_nodes = thread->nodes; /* links never change */
+    uint32_t node = thread->forked_at;
+    uint32_t root = thread->slot->root;
+    uint32_t *path = NULL; /* functions from `node` up to the root */
     size_t depth = 0;
     bool moved = false;
 
@@ -296,11 +302,11 @@ bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *regi
 
         thread->region = region;
         thread->nodes = region->nodes;
-        thread->slot->depth = old->depth;
+        thread->slot->depth = thread->forked_depth;
         while (depth > 0)
             at = lw_calls_child(thread, at, path[--depth]);
         atomic_store(&thread->slot->current, at);
-        atomic_store(&thread->slot->last_ticks, now);
+        atomic_store(&thread->slot->last_ticks, thread->forked_ticks);
         moved = true;
     }
     free(path);
