@@ -35,11 +35,28 @@ static void fill_signals(sigset_t *set)
         sigaddset(set, signal);
 }
 
+static const int no_kill[] = { SIGPIPE, SIGXFSZ };
+
+/* Ignore SIGNAL if nobody did before, and note it in `no_kill`. */
+static void disarm(struct lw_program *program, int signal)
+{
+    const struct sigaction ignore = { .sa_handler = SIG_IGN };
+    struct sigaction old;
+
+    if (sigaction(signal, NULL, &old) == 0 && old.sa_handler == SIG_DFL) {
+        sigaction(signal, &ignore, NULL);
+        sigaddset(&program->no_kill, signal);
+    }
+}
+
 bool lw_program_init(struct lw_program *program, struct lw_error *err)
 {
     sigset_t set;
 
     memset(program, 0, sizeof(*program));
+    sigemptyset(&program->no_kill);
+    for (size_t i = 0; i < sizeof(no_kill) / sizeof(no_kill[0]); i++)
+        disarm(program, no_kill[i]);
     fill_signals(&set);
     sigprocmask(SIG_BLOCK, &set, &program->old_mask);
     program->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -53,11 +70,17 @@ bool lw_program_init(struct lw_program *program, struct lw_error *err)
 
 void lw_program_release(struct lw_program *program)
 {
-    if (program->signal_fd >= 0) {
-        close(program->signal_fd);
-        sigprocmask(SIG_SETMASK, &program->old_mask, NULL);
-    }
+    const struct sigaction usual = { .sa_handler = SIG_DFL };
+
+    if (program->signal_fd < 0)
+        return;
+    close(program->signal_fd);
     program->signal_fd = -1;
+    for (size_t i = 0; i < sizeof(no_kill) / sizeof(no_kill[0]); i++) {
+        if (sigismember(&program->no_kill, no_kill[i]))
+            sigaction(no_kill[i], &usual, NULL);
+    }
+    sigprocmask(SIG_SETMASK, &program->old_mask, NULL);
 }
 
 /* ---- starting ---------------------------------------------------------------------- */
@@ -94,25 +117,27 @@ char *lw_program_find(const char *name, struct lw_error *err)
     return NULL;
 }
 
-/* posix_spawn() with our old signal mask; 0 or an errno. */
-static int spawn(pid_t *pid, const char *file, char *const *argv,
-                 char *const *environment, const sigset_t *mask)
+/* posix_spawn() with signals as they were before us; 0 or an errno. */
+static int spawn(struct lw_program *program, const char *file, char *const *argv,
+                 char *const *environment)
 {
     posix_spawnattr_t attributes;
     int problem;
 
     if ((problem = posix_spawnattr_init(&attributes)) != 0)
         return problem;
-    posix_spawnattr_setsigmask(&attributes, mask);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    problem = posix_spawn(pid, file, NULL, &attributes, argv, environment);
+    posix_spawnattr_setsigmask(&attributes, &program->old_mask);
+    posix_spawnattr_setsigdefault(&attributes, &program->no_kill);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    problem = posix_spawn(&program->pid, file, NULL, &attributes, argv, environment);
     posix_spawnattr_destroy(&attributes);
     return problem;
 }
 
 /* FILE has no format the kernel knows: sh FILE ARGUMENTS. */
-static int spawn_by_shell(pid_t *pid, const char *file, char *const *argv,
-                          char *const *environment, const sigset_t *mask)
+static int spawn_by_shell(struct lw_program *program, const char *file,
+                          char *const *argv, char *const *environment)
 {
     char shell[] = "/bin/sh";
     char **words;
@@ -128,7 +153,7 @@ static int spawn_by_shell(pid_t *pid, const char *file, char *const *argv,
     words[1] = (char *)(uintptr_t)file;
     for (size_t i = 1; i < count; i++)
         words[i + 1] = argv[i];
-    problem = spawn(pid, shell, words, environment, mask);
+    problem = spawn(program, shell, words, environment);
     lw_free(words);
     return problem;
 }
@@ -142,10 +167,9 @@ bool lw_program_start(struct lw_program *program, char *const *argv,
     program->failure_code = CODE_NOT_FOUND;
     if (!file)
         return false;
-    problem = spawn(&program->pid, file, argv, environment, &program->old_mask);
+    problem = spawn(program, file, argv, environment);
     if (problem == ENOEXEC)
-        problem =
-            spawn_by_shell(&program->pid, file, argv, environment, &program->old_mask);
+        problem = spawn_by_shell(program, file, argv, environment);
     lw_free(file);
     if (problem == 0)
         return true;

@@ -15,6 +15,8 @@
 struct lw_program {
     pid_t pid;         /* 0: not started, or ended and waited for */
     int signal_fd;     /* readable when lw_program_signals() has work; -1: none */
+    sigset_t no_kill;  /* signals that must not kill us, and that the program shall have
+                         as they were; see lw_program_init() */
     sigset_t old_mask; /* ours before */
     int stop_signal;   /* the last request to stop that we got ourselves; 0: none */
     bool is_stopped;   /* the program is */
@@ -23,7 +25,8 @@ struct lw_program {
     int failure_code; /* after a failed start: 126 or 127, as env gives them */
 };
 
-/* From here on signals wait for lw_program_signals(). Call before threads are made. */
+/* From here on signals wait for lw_program_signals(), and neither a pipe that nobody
+ * reads nor a file that may not grow kills us. Call before threads are made. */
 bool lw_program_init(struct lw_program *program, struct lw_error *err) LW_MUST_CHECK;
 /* Signals act on us again as they did. The program, if it runs, runs on. */
 void lw_program_release(struct lw_program *program);

@@ -72,6 +72,12 @@ TEST(the_programs_signal_mask_is_what_ours_was)
     CHECK_EQ(run_shell("exec grep -q 'SigBlk:.0000000000000000' /proc/self/status"), 0);
 }
 
+TEST(signals_we_ignore_are_not_ignored_by_the_program)
+{
+    CHECK_EQ(run_shell("exec grep -q 'SigIgn:.0000000000000000' /proc/self/status"), 0);
+    CHECK_EQ(run_shell("kill -PIPE $$"), 128 + SIGPIPE);
+}
+
 static int failure_of(const char *name, struct lw_error *err)
 {
     char *argv[] = { (char *)(uintptr_t)name, NULL };
