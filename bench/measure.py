@@ -25,7 +25,7 @@ from peers import Environment
 
 UNDISTURBED_SHARE = 0.95
 TRIES = 3
-TIMEOUT_SECONDS = 900  # the slowest peer takes about 30 s at the default size
+TIMEOUT_SECONDS = 900  # the slowest peer, viztracer, took 10 s where bare took 0.2
 
 
 class RunFailed(Exception):

@@ -8,7 +8,11 @@ from figures import Figures
 from goals import Goal, format_ratio, share_target
 from modes import MODES
 
-TITLES = {"measured": "measured part", "whole": "whole command"}
+TITLES = {
+    "measured": "measured part",
+    "whole": "whole command",
+    "cpu": "measured part, processor time of the program alone",
+}
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -63,7 +63,7 @@ class Runner:
     ) -> None:
         """Note a coroutine function to be run once a loop, in a loop of its own.
 
-        Only here is asyncio wanted, and importing it takes half of a short run.
+        Only here is asyncio wanted, and importing it takes nearly half of a short run.
         """
         import asyncio
 

@@ -3,8 +3,8 @@
     recursion.py [DEPTH]
 
 DEPTH is 50,000 unless told. From 3.11 on a Python function that calls another uses no
-C stack, so this works without a profiler and must work with one. 3.10 uses about half
-a kilobyte a call: there it runs in a thread with a stack that is large enough.
+C stack, so this works without a profiler and must work with one. 3.10 uses 420 bytes
+a call: there it runs in a thread with a stack that is large enough.
 """
 
 from __future__ import annotations
