@@ -3,7 +3,7 @@
 #include "recorder/program.h"
 
 #include <errno.h>
-#include <spawn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -68,19 +68,24 @@ bool lw_program_init(struct lw_program *program, struct lw_error *err)
     return true;
 }
 
-void lw_program_release(struct lw_program *program)
+static void restore_signals(const struct lw_program *program)
 {
     const struct sigaction usual = { .sa_handler = SIG_DFL };
 
-    if (program->signal_fd < 0)
-        return;
-    close(program->signal_fd);
-    program->signal_fd = -1;
     for (size_t i = 0; i < sizeof(no_kill) / sizeof(no_kill[0]); i++) {
         if (sigismember(&program->no_kill, no_kill[i]))
             sigaction(no_kill[i], &usual, NULL);
     }
     sigprocmask(SIG_SETMASK, &program->old_mask, NULL);
+}
+
+void lw_program_release(struct lw_program *program)
+{
+    if (program->signal_fd < 0)
+        return;
+    close(program->signal_fd);
+    program->signal_fd = -1;
+    restore_signals(program);
 }
 
 /* ---- starting ---------------------------------------------------------------------- */
@@ -117,21 +122,40 @@ char *lw_program_find(const char *name, struct lw_error *err)
     return NULL;
 }
 
-/* posix_spawn() with signals as they were before us; 0 or an errno. */
+/* In the new process: signals as they were before us, then the program. Comes back only
+ * if that failed, with errno. */
+static void become(const struct lw_program *program, const char *file,
+                   char *const *argv, char *const *environment)
+{
+    restore_signals(program);
+    execve(file, argv, environment);
+}
+
+/* Start FILE; 0 or the errno of exec, which comes back through a pipe that a successful
+ * exec closes. Not posix_spawn(): glibc's leaves the program two signals ignored. */
 static int spawn(struct lw_program *program, const char *file, char *const *argv,
                  char *const *environment)
 {
-    posix_spawnattr_t attributes;
-    int problem;
+    int ends[2], problem = 0;
 
-    if ((problem = posix_spawnattr_init(&attributes)) != 0)
-        return problem;
-    posix_spawnattr_setsigmask(&attributes, &program->old_mask);
-    posix_spawnattr_setsigdefault(&attributes, &program->no_kill);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    problem = posix_spawn(&program->pid, file, NULL, &attributes, argv, environment);
-    posix_spawnattr_destroy(&attributes);
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return errno;
+    program->pid = fork();
+    if (program->pid == 0) {
+        become(program, file, argv, environment);
+        problem = errno;
+        if (write(ends[1], &problem, sizeof(problem)) < 0)
+            _exit(CODE_CANNOT_RUN);
+        _exit(CODE_NOT_FOUND);
+    }
+    if (program->pid < 0)
+        problem = errno;
+    close(ends[1]);
+    if (program->pid > 0 && read(ends[0], &problem, sizeof(problem)) > 0) {
+        while (waitpid(program->pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    close(ends[0]);
     return problem;
 }
 
