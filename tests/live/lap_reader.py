@@ -111,10 +111,10 @@ class Process:
             self.threads.update((row[0], row) for row in zip(*columns, strict=True))
         elif kind == 6:
             body.varint(), body.varint()
-            keys = list(zip(body.steps(), body.steps(), strict=True))
+            places = list(zip(body.steps(), body.steps(), strict=True))
             for counter in (self.calls, self.self_ns):
-                for key, value in zip(keys, body.varints(), strict=True):
-                    counter[key] += value
+                for place, value in zip(places, body.varints(), strict=True):
+                    counter[place] += value
         elif kind in (7, 8):
             columns = [body.steps(), body.varints(), body.steps(), body.steps()]
             if kind == 7:
