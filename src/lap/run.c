@@ -87,13 +87,11 @@ static bool make_reserve(struct lw_run *run, struct lw_error *err)
     lw_free(path);
     if (run->reserve_fd < 0)
         return false;
-    if (flock(run->reserve_fd, LOCK_EX | LOCK_NB) < 0)
-        return lw_fail_errno(err, "cannot lock %s", run->path);
-    /* Without room for it, or on a file system that has no such thing, there is none. */
-    if (fallocate(run->reserve_fd, 0, 0, RESERVE_BYTES) < 0)
-        return errno != ENOSPC ||
-               lw_fail_errno(err, "no room to record into %s", run->path);
-    return true;
+    /* On a file system that has no locks, or no way to reserve, there is none. */
+    flock(run->reserve_fd, LOCK_EX | LOCK_NB);
+    if (fallocate(run->reserve_fd, 0, 0, RESERVE_BYTES) == 0 || errno != ENOSPC)
+        return true;
+    return lw_fail_errno(err, "no room to record into %s", run->path);
 }
 
 void lw_run_free_reserve(struct lw_run *run)
@@ -428,8 +426,11 @@ bool lw_run_is_run(const char *path)
 {
     struct lw_run run;
     struct lw_error err = { 0 };
+    struct stat about;
     bool opened;
 
+    if (stat(path, &about) < 0 || !(S_ISDIR(about.st_mode) || S_ISREG(about.st_mode)))
+        return false; /* a pipe can be read only once, and not by us */
     init(&run);
     opened = open_path(&run, path, &err);
     lw_run_close(&run);

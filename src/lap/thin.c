@@ -237,13 +237,14 @@ bool lw_lap_thin(const char *folder, uint64_t max_bytes, uint64_t *bytes,
 {
     struct series s;
     bool done = list(&s, folder, err);
+    uint64_t wanted = s.bytes > max_bytes ? max_bytes - max_bytes / 16 : max_bytes;
 
     if (done && s.bytes > max_bytes) {
         for (size_t i = 0; i < s.count; i++)
             look(&s.segments[i]);
         forget_covered(&s);
     }
-    while (done && s.bytes > max_bytes) {
+    while (done && s.bytes > wanted) {
         size_t one = find_to_thin(&s, false), pair = SIZE_MAX;
 
         if (one == SIZE_MAX) {
