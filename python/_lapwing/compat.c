@@ -16,6 +16,49 @@ static void find(void *function, const char *name, const char *older_name)
     memcpy(function, &symbol, sizeof(symbol));
 }
 
+/* ---- does a[i] pass by the evaluation function? ---------------------------------- */
+
+static py_eval_function evaluate_as_before;
+static unsigned evaluated;
+
+static PyObject *count_evaluations(PyThreadState *state, void *frame, int throwing)
+{
+    evaluated++;
+    return evaluate_as_before(state, frame, throwing);
+}
+
+/* 3.11.2 (Debian 12's) specialises a[i] into a call that PEP 523 does not see; 3.11.7
+ * does not. Distributors patch, so it is tried, once and in a name space of its own,
+ * rather than read off the version. */
+static bool getitem_is_hidden(const struct py_compat *compat)
+{
+    static const char trial[] = "class A:\n"
+                                "    def __getitem__(self, i): return i\n"
+                                "a = A()\n"
+                                "for i in range(100): a[i]\n";
+    PyInterpreterState *interpreter = PyThreadState_GetInterpreter(PyThreadState_Get());
+    PyObject *names = PyDict_New();
+    PyObject *code = Py_CompileString(trial, "<lapwing>", Py_file_input);
+    PyObject *result = NULL;
+
+    evaluated = 0;
+    evaluate_as_before = compat->get_eval(interpreter);
+    if (names && code &&
+        PyDict_SetItemString(names, "__builtins__", PyEval_GetBuiltins()) == 0 &&
+        PyDict_SetItemString(names, "__name__", Py_None) == 0) {
+        compat->set_eval(interpreter, count_evaluations);
+        result = PyEval_EvalCode(code, names, names);
+        compat->set_eval(interpreter, evaluate_as_before);
+    }
+    PyErr_Clear();
+    Py_XDECREF(result);
+    Py_XDECREF(code);
+    Py_XDECREF(names);
+    return evaluated < 100;
+}
+
+/* ---- loading --------------------------------------------------------------------- */
+
 bool py_compat_load(struct py_compat *compat, const char **reason)
 {
     const char *version = Py_GetVersion();
@@ -66,5 +109,6 @@ bool py_compat_load(struct py_compat *compat, const char **reason)
         *reason = "this Python hides the functions that Lapwing needs";
         return false;
     }
+    compat->hides_getitem = compat->calls_are_inlined && getitem_is_hidden(compat);
     return true;
 }

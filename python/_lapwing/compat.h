@@ -44,6 +44,7 @@ struct py_compat {
     size_t thread_profile; /* of the thread's profile function */
     bool
         calls_are_inlined; /* 3.11: a Python call takes no C stack unless PEP 523 is on */
+    bool hides_getitem;    /* early 3.11: a[i] calls __getitem__ behind PEP 523 */
 
     /* To hear when a code object dies. */
     Py_ssize_t (*request_extra)(void (*free_extra)(void *extra));

@@ -9,6 +9,8 @@
  *    evaluation function is there only while it is needed: until the program's first
  *    module, while a thread that was started has not been hooked yet, and for good once
  *    the program has set a profile function of its own;
+ *  - on early 3.11, from the first __getitem__ written in Python on: there a[i] calls it
+ *    without the evaluation function (compat.c finds out);
  *  - for deep recursion on 3.11: when a thread has used a quarter of its stack, the
  *    interpreter's own evaluation is put back (a call is inlined again and takes no
  *    stack) and the hook takes over in every thread, until that thread is back.
@@ -22,7 +24,8 @@
 #include <pthread.h>
 
 static py_eval_function previous; /* what evaluated frames before us: called for each */
-static bool hook_everything;      /* builtins are recorded: every thread is hooked */
+static bool hook_everything;      /* every thread is hooked */
+static bool must_hook;            /* even without builtins: a[i] passes us by */
 static unsigned deep_threads;     /* that handed over to the profile hook */
 static unsigned new_threads;      /* started and not hooked yet */
 static bool hook_is_contested;    /* the program sets profile functions too */
@@ -148,16 +151,15 @@ static void choose_eval(PyThreadState *state)
 
 static void enter_builtin(unsigned lanes, const struct py_function_slot *slot)
 {
-    py_tracer_enter(lanes, slot->number);
+    /* What sets another hook may never return to this one: it gets no call. */
+    if (lanes && slot->role != PY_ROLE_SETS_HOOK)
+        py_tracer_enter(lanes, slot->number);
     if (slot->role == PY_ROLE_PLAIN)
         return;
-    if (slot->role == PY_ROLE_STARTS_THREAD) {
+    if (slot->role == PY_ROLE_STARTS_THREAD)
         new_threads++;
-    } else {
-        /* Its return may not reach us. */
-        py_tracer_leave(lanes);
+    else
         hook_is_contested = true;
-    }
     choose_eval(PyThreadState_Get());
 }
 
@@ -165,9 +167,8 @@ static void leave_builtin(unsigned lanes, PyObject *callable, int what)
 {
     const struct py_function_slot *slot = builtin_slot(callable);
 
-    if (slot->role == PY_ROLE_SETS_HOOK)
-        return;
-    py_tracer_leave_function(lanes, slot->key);
+    if (lanes && slot->role != PY_ROLE_SETS_HOOK)
+        py_tracer_leave_function(lanes, slot->key);
     if (slot->role == PY_ROLE_STARTS_THREAD && what == PY_TRACE_C_EXCEPTION) {
         new_threads--;
         choose_eval(PyThreadState_Get());
@@ -209,12 +210,12 @@ static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
         }
         break;
     case PY_TRACE_C_CALL:
-        if (c_lanes && PyCFunction_Check(value))
+        if (PyCFunction_Check(value))
             enter_builtin(c_lanes, builtin_slot(value));
         break;
     case PY_TRACE_C_RETURN:
     case PY_TRACE_C_EXCEPTION:
-        if (c_lanes && PyCFunction_Check(value))
+        if (PyCFunction_Check(value))
             leave_builtin(c_lanes, value, what);
         break;
     default: break;
@@ -317,6 +318,14 @@ static bool only_makes_generator(const void *frame, const struct py_function_slo
            ((const char *)frame)[py_tracer.compat.frame_owner] == 0;
 }
 
+static void hook_from_now_on(PyThreadState *state)
+{
+    must_hook = true;
+    hook_everything = true;
+    py_tracer.only_epoch++; /* every thread takes the slow path once, and is hooked */
+    hook_other_threads(state);
+}
+
 static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
 {
     struct lw_calls_thread *calls = py_tracer_only();
@@ -326,8 +335,14 @@ static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
     if (__builtin_expect(!calls && (py_tracer.active == 0 || py_tracer.in_timer), 0))
         return eval_waiting(state, frame, throwing);
     slot = py_tracer_function(frame_code(frame));
-    if (__builtin_expect(only_makes_generator(frame, slot), 0))
-        return previous(state, frame, throwing);
+    if (__builtin_expect(slot->role != PY_ROLE_PLAIN, 0)) {
+        if (only_makes_generator(frame, slot))
+            return previous(state, frame, throwing);
+        if (slot->role == PY_ROLE_HIDDEN && !hook_everything) {
+            hook_from_now_on(state);
+            calls = NULL;
+        }
+    }
     if (__builtin_expect(!calls || stack_is_short(), 0))
         return eval_slow(state, frame, throwing, slot);
 
@@ -352,8 +367,12 @@ bool py_eval_start(bool c_calls)
 
     if (!py_tracer.hooked && now != eval_counting)
         previous = now;
-    hook_everything = c_calls;
-    if (c_calls && py_tracer.active_c && !py_thread.profile_hook)
+    /* What ran before us may have been specialised already. */
+    if (py_tracer.compat.hides_getitem && !py_tracer.hooked &&
+        !py_tracer.waiting_for_main)
+        must_hook = true;
+    hook_everything = c_calls || must_hook;
+    if (hook_everything && py_tracer.active && !py_thread.profile_hook)
         hook_this_thread(state);
     choose_eval(state);
     return true;
@@ -366,6 +385,7 @@ void py_eval_stop(void)
         py_tracer.compat.first_thread(PyThreadState_GetInterpreter(state));
 
     hook_everything = false;
+    must_hook = false;
     hook_is_contested = false;
     new_threads = 0;
     for (; other; other = py_tracer.compat.next_thread(other))

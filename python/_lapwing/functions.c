@@ -241,6 +241,17 @@ static unsigned long attribute_number(PyObject *object, const char *name)
     return number;
 }
 
+static enum py_function_role code_role(const struct py_functions *functions,
+                                       PyObject *code, PyObject *name)
+{
+    if (attribute_number(code, "co_flags") & CO_GENERATOR_KINDS)
+        return PY_ROLE_SUSPENDS;
+    if (functions->compat->hides_getitem &&
+        PyUnicode_CompareWithASCIIString(name, "__getitem__") == 0)
+        return PY_ROLE_HIDDEN;
+    return PY_ROLE_PLAIN;
+}
+
 const struct py_function_slot *py_functions_add_code(struct py_functions *functions,
                                                      PyObject *code)
 {
@@ -259,10 +270,7 @@ const struct py_function_slot *py_functions_add_code(struct py_functions *functi
         if (number && functions->compat->set_extra(code, functions->extra_index,
                                                    (void *)(uintptr_t)number) == 0) {
             struct py_function_slot fresh = { code, number,
-                                              attribute_number(code, "co_flags") &
-                                                      CO_GENERATOR_KINDS
-                                                  ? PY_ROLE_SUSPENDS
-                                                  : PY_ROLE_PLAIN };
+                                              code_role(functions, code, name) };
 
             functions->list[number].key = code;
             slot = put_slot(functions, fresh);

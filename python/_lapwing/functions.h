@@ -36,6 +36,7 @@ enum py_function_role {
     PY_ROLE_SUSPENDS = 1,      /* generator, coroutine: its frames outlive a call */
     PY_ROLE_STARTS_THREAD = 2, /* builtin _thread.start_new_thread */
     PY_ROLE_SETS_HOOK = 3,     /* builtin sys.setprofile */
+    PY_ROLE_HIDDEN = 4,        /* __getitem__ where PEP 523 will soon not see it */
 };
 
 struct py_function_slot {
