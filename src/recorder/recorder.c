@@ -2,6 +2,7 @@
 
 #include "recorder/recorder.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -22,6 +23,8 @@
  * is saved up, for when a tree grows all at once. */
 #define SCAN_SHARE 0.05
 #define SCAN_SAVED_NS (25 * MS)
+#define LATE_MOST \
+    1024 /* processes kept while the disk is full: some descriptors each */
 #define THIN_NS (1000 * MS)
 
 /* Segments a small share of the maximum, so that thinning has something to take. */
@@ -54,6 +57,7 @@ void lw_recorder_init(struct lw_recorder *recorder)
 {
     memset(recorder, 0, sizeof(*recorder));
     recorder->fd = recorder->timer_fd = recorder->listener.fd = -1;
+    recorder->child_exit_code = -1;
 }
 
 bool lw_recorder_open(struct lw_recorder *recorder,
@@ -104,6 +108,13 @@ void lw_recorder_release(struct lw_recorder *recorder)
                               NULL))
             recorder->unsaved_count++;
     }
+    for (size_t i = 0; i < recorder->late_count; i++) {
+        close(recorder->late[i].region_fd);
+        if (recorder->late[i].pid_fd >= 0)
+            close(recorder->late[i].pid_fd);
+        lw_free(recorder->late[i].text);
+    }
+    lw_free(recorder->late);
     lw_free(recorder->processes);
     lw_listener_close(&recorder->listener);
     if (recorder->timer_fd >= 0)
@@ -211,47 +222,104 @@ static struct lw_watched *open_process(struct lw_recorder *recorder,
         set_python(recorder, text.python);
         watched = lw_watched_open(recorder->run.path, recorder->last_number + 1,
                                   hello->region_fd, hello->pid_fd, &facts, err);
-        hello->pid_fd = -1;
+        if (watched)
+            hello->pid_fd = -1;
     }
     lw_buf_release(&text.command);
     return watched;
 }
 
-static void greet(struct lw_recorder *recorder, struct lw_hello *hello)
+static int exit_code_of(const struct lw_recorder *recorder, uint64_t pid)
 {
-    struct lw_error err = { LW_OK, "" };
-    struct lw_watched *watched = open_process(recorder, hello, &err);
-    bool is_gone;
+    return (pid_t)pid == recorder->child_pid ? recorder->child_exit_code : -1;
+}
 
-    if (!watched) {
-        lw_error_prefix(&err, "could not be recorded");
-        note_loss(recorder, err.text, 1);
-        recorder->refused_count++;
-        return;
+static void follow(struct lw_recorder *recorder, struct lw_watched *watched)
+{
+    if (watched->shared.flags & LW_AGENT_TIMELINE) {
+        /* Until we know how quickly its rings fill. */
+        recorder->tick_ns = TICK_LEAST_NS;
+        set_timer(recorder, TICK_LEAST_NS);
     }
+    if (watched->pid_fd < 0 ||
+        !wait_on(recorder, watched->pid_fd, EPOLLIN, watched->number))
+        close_process(recorder, recorder->process_count - 1, make_look(recorder),
+                      exit_code_of(recorder, watched->pid));
+}
+
+/* Begin to record who said hello. */
+static bool greet(struct lw_recorder *recorder, struct lw_hello *hello,
+                  struct lw_error *err)
+{
+    struct lw_watched *watched;
+
+    if (!lw_grow(&recorder->processes, &recorder->process_capacity,
+                 recorder->process_count + 1, sizeof(*recorder->processes), err) ||
+        !(watched = open_process(recorder, hello, err)))
+        return false;
     recorder->last_number++;
     inherit_image(recorder, watched);
     close_predecessor(recorder, watched);
-    if (!lw_grow(&recorder->processes, &recorder->process_capacity,
-                 recorder->process_count + 1, sizeof(*recorder->processes), &err)) {
-        struct lw_watched_look look = make_look(recorder);
-
-        look.is_last = true;
-        if (!lw_watched_close(watched, &look, -1, NULL))
-            recorder->unsaved_count++;
-        return;
-    }
     recorder->processes[recorder->process_count++] = watched;
-    if (watched->shared.flags & LW_AGENT_TIMELINE) {
-        recorder->tick_ns =
-            TICK_LEAST_NS; /* until we know how quickly its rings fill */
-        set_timer(recorder, TICK_LEAST_NS);
-    }
-    is_gone = watched->pid_fd < 0 ||
-              !wait_on(recorder, watched->pid_fd, EPOLLIN, watched->number);
-    if (is_gone)
-        close_process(recorder, recorder->process_count - 1, make_look(recorder), -1);
+    follow(recorder, watched);
+    return true;
 }
+
+/* ---- those who come when the disk is full ------------------------------------------- */
+
+static bool keep_for_later(struct lw_recorder *recorder, struct lw_hello *hello)
+{
+    struct lw_late_guest *guest;
+    char *text;
+
+    if (recorder->late_count == LATE_MOST ||
+        !lw_grow(&recorder->late, &recorder->late_capacity, recorder->late_count + 1,
+                 sizeof(*recorder->late), NULL) ||
+        !(text = lw_copy_text(hello->text, hello->text_len, NULL)))
+        return false;
+    guest = &recorder->late[recorder->late_count++];
+    *guest = (struct lw_late_guest){ hello->pid, hello->region_fd, hello->pid_fd, text,
+                                     hello->text_len };
+    hello->region_fd = hello->pid_fd = -1;
+    return true;
+}
+
+static void refuse(struct lw_recorder *recorder, struct lw_error *err)
+{
+    lw_error_prefix(err, "could not be recorded");
+    note_loss(recorder, err->text, 1);
+    recorder->refused_count++;
+}
+
+/* Try again, oldest first, until one fails; AT_END: then refuse it and go on. */
+static void greet_late(struct lw_recorder *recorder, bool at_end)
+{
+    size_t done = 0;
+
+    while (done < recorder->late_count) {
+        struct lw_late_guest *guest = &recorder->late[done];
+        struct lw_error err = { LW_OK, "" };
+        struct lw_hello hello = { LW_HELLO_REGION, guest->pid,  guest->region_fd,
+                                  guest->pid_fd,   guest->text, guest->text_len };
+
+        if (!greet(recorder, &hello, &err)) {
+            if (!at_end)
+                break;
+            refuse(recorder, &err);
+            if (hello.pid_fd >= 0)
+                close(hello.pid_fd);
+        }
+        close(hello.region_fd);
+        lw_free(guest->text);
+        done++;
+    }
+    recorder->late_count -= done;
+    if (done > 0)
+        memmove(recorder->late, recorder->late + done,
+                recorder->late_count * sizeof(*recorder->late));
+}
+
+/* ---- hellos ------------------------------------------------------------------------- */
 
 /* A sentence from a process: why it is not recorded, or something to know. */
 static void take_sentence(struct lw_recorder *recorder, const struct lw_hello *hello)
@@ -277,10 +345,15 @@ static void take_sentence(struct lw_recorder *recorder, const struct lw_hello *h
 
 static void take_hello(struct lw_recorder *recorder, struct lw_hello *hello)
 {
-    if (hello->kind == LW_HELLO_REGION)
-        greet(recorder, hello);
-    else if (hello->kind == LW_HELLO_REFUSED || hello->kind == LW_HELLO_NOTE)
+    struct lw_error err = { LW_OK, "" };
+
+    if (hello->kind == LW_HELLO_REGION) {
+        if (!greet(recorder, hello, &err) &&
+            !(err.code == LW_ERR_IO && keep_for_later(recorder, hello)))
+            refuse(recorder, &err);
+    } else if (hello->kind == LW_HELLO_REFUSED || hello->kind == LW_HELLO_NOTE) {
         take_sentence(recorder, hello);
+    }
     if (hello->region_fd >= 0)
         close(hello->region_fd);
     if (hello->pid_fd >= 0)
@@ -368,6 +441,7 @@ static void look_at_all(struct lw_recorder *recorder)
         fullest = fill > fullest ? fill : fullest;
     }
     close_those_over(recorder, look);
+    greet_late(recorder, false);
     keep_to_size(recorder, start_ns);
     recorder->tick_ns = next_tick(recorder->tick_ns, fullest);
     took_ns = lw_clock_ns() - start_ns;
@@ -382,8 +456,10 @@ static void process_died(struct lw_recorder *recorder, uint32_t number)
         if (watched->number != number)
             continue;
         epoll_ctl(recorder->fd, EPOLL_CTL_DEL, watched->pid_fd, NULL);
-        if ((pid_t)watched->pid != recorder->child_pid)
-            close_process(recorder, i, make_look(recorder), -1);
+        if ((pid_t)watched->pid != recorder->child_pid ||
+            recorder->child_exit_code >= 0)
+            close_process(recorder, i, make_look(recorder),
+                          exit_code_of(recorder, watched->pid));
         return;
     }
 }
@@ -409,16 +485,29 @@ void lw_recorder_work(struct lw_recorder *recorder)
 
 void lw_recorder_ended(struct lw_recorder *recorder, pid_t pid, int exit_code)
 {
+    recorder->child_pid = pid;
+    recorder->child_exit_code = exit_code;
     take_hellos(recorder); /* its own may still be waiting */
-    for (size_t i = 0; i < recorder->process_count; i++) {
-        if ((pid_t)recorder->processes[i]->pid == pid) {
+    for (size_t i = recorder->process_count; i-- > 0;) {
+        if ((pid_t)recorder->processes[i]->pid == pid)
             close_process(recorder, i, make_look(recorder), exit_code);
-            return;
-        }
     }
 }
 
 /* ---- the end ----------------------------------------------------------------------- */
+
+/* Those of whose death we have not heard yet are not "still running". */
+static void close_those_dead(struct lw_recorder *recorder)
+{
+    for (size_t i = recorder->process_count; i-- > 0;) {
+        const struct lw_watched *watched = recorder->processes[i];
+        struct pollfd pollfd = { watched->pid_fd, POLLIN, 0 };
+
+        if (poll(&pollfd, 1, 0) > 0)
+            close_process(recorder, i, make_look(recorder),
+                          exit_code_of(recorder, watched->pid));
+    }
+}
 
 bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
 {
@@ -427,6 +516,8 @@ bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
 
     take_hellos(recorder);
     lw_run_free_reserve(&recorder->run);
+    greet_late(recorder, true);
+    close_those_dead(recorder);
     note_loss(recorder, "still running when the recording ended",
               recorder->process_count);
     while (recorder->process_count > 0)

@@ -27,6 +27,16 @@ struct lw_recorder_options {
     uint64_t max_bytes;  /* of its segments; 0: no limit */
 };
 
+/* A process that said hello when the disk was full: its region is ours, so nothing is
+ * lost if room comes back before the end. */
+struct lw_late_guest {
+    pid_t pid;
+    int region_fd;
+    int pid_fd; /* -1: it is gone */
+    char *text; /* of its hello; owned */
+    size_t text_len;
+};
+
 struct lw_recorder {
     struct lw_run run; /* `info` is the owner's to fill; then lw_run_save() */
     bool has_run;      /* it is to be closed */
@@ -38,10 +48,14 @@ struct lw_recorder {
     struct lw_watched **processes; /* those that live; owned */
     size_t process_count;
     size_t process_capacity;
-    uint32_t last_number; /* processes recorded so far */
-    pid_t child_pid;      /* ours, of whose end we are told; 0: none */
-    pid_t asked_by;       /* the process that asked for the recording (API); 0: none */
-    bool is_over;         /* and it has said that the recording is over */
+    uint32_t last_number;       /* processes recorded so far */
+    pid_t child_pid;            /* ours, of whose end we are told; 0: none */
+    int child_exit_code;        /* -1: it has not ended */
+    struct lw_late_guest *late; /* owned */
+    size_t late_count;
+    size_t late_capacity;
+    pid_t asked_by; /* the process that asked for the recording (API); 0: none */
+    bool is_over;   /* and it has said that the recording is over */
     uint64_t max_bytes;
 
     uint64_t tick_ns; /* between looks */

@@ -67,14 +67,11 @@ struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
     struct lw_lap_writer_options options = { .segment_bytes = facts->segment_bytes };
     struct lw_shared *shared;
 
-    if (!watched) {
-        if (pid_fd >= 0)
-            close(pid_fd);
+    if (!watched)
         return NULL;
-    }
     shared = &watched->shared;
     watched->pid = facts->pid;
-    watched->pid_fd = pid_fd;
+    watched->pid_fd = -1;
     watched->number = number;
     watched->image = lw_facts_image((pid_t)facts->pid);
     lw_name_log_init(&watched->log);
@@ -88,8 +85,10 @@ struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
     for (uint32_t slot = 0; slot < shared->thread_slots; slot++)
         watched->threads[slot].ring.slot = slot;
     watched->round_ns = shared->start_ns;
-    if (write_facts(watched, facts, err))
+    if (write_facts(watched, facts, err)) {
+        watched->pid_fd = pid_fd;
         return watched;
+    }
 
 fail:
     if (watched->writer && !lw_lap_writer_close(watched->writer, NULL)) {

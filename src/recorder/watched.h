@@ -70,7 +70,7 @@ struct lw_watched_facts {
 };
 
 /* Take over the region in FD (stays the caller's) and begin its series NUMBER in FOLDER.
- * PID_FD becomes ours, also on failure. NULL with a sentence that does not name the
+ * PID_FD becomes ours, unless it fails: NULL with a sentence that does not name the
  * process. */
 struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
                                    int pid_fd, const struct lw_watched_facts *facts,

@@ -395,6 +395,32 @@ TEST(a_disk_that_is_full_for_a_while_costs_no_call)
     munmap((void *)(uintptr_t)counter, 4096);
 }
 
+TEST(a_process_that_comes_while_the_disk_is_full_is_recorded_when_there_is_room)
+{
+    volatile uint64_t *counter = make_counter();
+    struct rlimit unlimited, limit;
+    struct lw_profile *profile;
+    pid_t pid;
+
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    open_recorder(0);
+    pid = start_calls(counter, 5000);
+    waitpid(pid, NULL, 0);
+    limit = (struct rlimit){ 10, unlimited.rlim_max };
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    work(150, 0);
+    CHECK_EQ(recorder.last_number, 0);
+    CHECK_EQ(recorder.late_count, 1);
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    work(1000, 1);
+    profile = close_recorder();
+    CHECK_EQ(calls_at(profile, "f;g").calls, 5000);
+    CHECK_EQ(profile->loss_count, 0);
+    lw_profile_free(profile);
+    munmap((void *)(uintptr_t)counter, 4096);
+}
+
 TEST(the_socket_and_its_folder_are_gone_at_the_end)
 {
     char *path;

@@ -1,0 +1,48 @@
+"""Running programs under `lapwing run` and asking what was recorded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
+
+
+def run(
+    lapwing: str, words: list[str], folder: Path, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """`lapwing run --no-summary -o FOLDER/x.lap WORDS`, with what it printed."""
+    options.setdefault("capture_output", True)
+    options.setdefault("timeout", 120)
+    command = [lapwing, "run", "--no-summary", "-o", str(folder / "x.lap"), *words]
+    return subprocess.run(command, cwd=folder, text=True, **options)
+
+
+def view(lapwing: str, folder: Path, name: str) -> dict[str, Any]:
+    """A view of the run in FOLDER, as `lapwing report --json` prints it."""
+    command = [lapwing, "report", str(folder / "x.lap"), name, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    table: dict[str, Any] = json.loads(done.stdout)
+    return table
+
+
+def calls(lapwing: str, folder: Path) -> Counter[str]:
+    """How often functions were called, by their bare names, in all processes."""
+    counts: Counter[str] = Counter()
+    for row in view(lapwing, folder, "functions")["rows"]:
+        counts[row["function"]] += row["calls"]
+    return counts
+
+
+def self_s(lapwing: str, folder: Path, function: str) -> float:
+    rows = view(lapwing, folder, "functions")["rows"]
+    return sum(row["self_ns"] for row in rows if row["function"] == function) / 1e9
+
+
+def run_info(folder: Path) -> dict[str, Any]:
+    info: dict[str, Any] = json.loads((folder / "x.lap" / "run.json").read_text())
+    return info
