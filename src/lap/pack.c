@@ -89,13 +89,12 @@ bool lw_pack_is_pack(const void *bytes, size_t len)
 {
     const unsigned char *header = bytes;
     char name[NAME_BYTES + 1];
-    uint64_t size;
 
     if (len < BLOCK || !is_header(header))
         return false;
     /* Ours begins with run.json; tar's own with the folder. */
     return run_file_name(header, name) ||
-           (header[TYPE_AT] == '5' && get_number(header + SIZE_AT, 12, &size) &&
+           (header[TYPE_AT] == '5' &&
             memmem(header, NAME_BYTES, LW_RUN_SUFFIX "/", strlen(LW_RUN_SUFFIX) + 1));
 }
 

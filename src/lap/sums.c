@@ -28,16 +28,27 @@ void lw_sums_release(struct lw_sums *sums)
     lw_sums_init(sums);
 }
 
-void lw_sums_reset(struct lw_sums *sums)
-{
-    if (sums->count)
-        memset(sums->slots, 0, sums->slot_count * sizeof(*sums->slots));
-    sums->count = 0;
-}
-
 static uint64_t key_of(const struct lw_sum *row)
 {
     return (uint64_t)row->thread << 40 | (uint64_t)row->state << 32 | row->stack;
+}
+
+/* After one burst the table is large for good, and the writer empties it 20 times a
+ * second: so few rows are taken out one by one. */
+void lw_sums_reset(struct lw_sums *sums)
+{
+    if (sums->count > sums->slot_count / 16) {
+        memset(sums->slots, 0, sums->slot_count * sizeof(*sums->slots));
+    } else {
+        for (size_t row = 0; row < sums->count; row++) {
+            size_t i = lw_hash_u64(key_of(&sums->rows[row]));
+
+            while (sums->slots[i & (sums->slot_count - 1)].number != row + 1)
+                i++; /* empty ones too: what was before it may be gone already */
+            sums->slots[i & (sums->slot_count - 1)].number = 0;
+        }
+    }
+    sums->count = 0;
 }
 
 /* The slot that has KEY, or the empty one where it belongs. */

@@ -15,16 +15,16 @@
 #include "base/file.h"
 #include "lap/segment.h"
 
-/* How long a reader may take between opening two segments of a series. Until then a
+/* How long a reader may take between opening two segments of a series. For so long a
  * segment that was joined into another stays, so that neither is missed. */
-#define GRACE_S 60
+#define GRACE_S 20
 #define LEVEL 3 /* these stay, and there is time */
 
 struct segment {
     struct lw_segment_head head;
     char *path; /* owned */
     uint64_t bytes;
-    time_t changed;
+    time_t changed;  /* of one that was joined into another: when that was */
     bool is_damaged; /* or it could not be thinned: left as it is */
 };
 
@@ -132,7 +132,7 @@ static void forget_covered(struct series *s)
             i++;
             continue;
         }
-        if (now - before->changed >= GRACE_S)
+        if (now - segment->changed >= GRACE_S)
             unlink(segment->path);
         forget(s, i);
     }
@@ -227,8 +227,10 @@ static bool thin(struct series *s, size_t i, size_t count, struct lw_error *err)
     }
     look(segment);
     s->bytes = s->bytes - before + segment->bytes;
-    if (count > 1)
+    if (count > 1) {
+        utimensat(AT_FDCWD, paths[1], NULL, 0); /* its time starts now */
         forget(s, i + 1);
+    }
     return true;
 }
 

@@ -10,7 +10,8 @@
  *   2. neighbours that are thinned are joined into one, oldest first.
  *   3. the first segments, and the last ones of processes that ended, are thinned too.
  *
- * Readers tell what was thinned as losses (struct lw_loss). */
+ * Readers tell what was thinned as losses (struct lw_loss). It knows only the files, so
+ * it may run in a thread of its own beside the writers. */
 #ifndef LW_LAP_THIN_H
 #define LW_LAP_THIN_H
 

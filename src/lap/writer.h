@@ -41,7 +41,8 @@ struct lw_lap_writer *lw_lap_writer_open(const char *folder, uint32_t number,
 
 /* Flush, seal the last segment and free the writer, in every case. Where the disk has
  * no room for all that is pending, gives up first samples, spans and counters and then
- * calls, so that at least the losses get written. False: some of it is not on disk. */
+ * calls, so that at least the losses get written. False: some of it is not on disk.
+ * NULL is fine. */
 bool lw_lap_writer_close(struct lw_lap_writer *writer, struct lw_error *err)
     LW_MUST_CHECK;
 
