@@ -174,6 +174,8 @@ out:
 struct starter {
     const char *module;
     const char *name;
+    const char *user; /* a module that keeps the function under a name of its own */
+    const char *alias;
     int environment; /* which argument; -1: always the process' own */
     bool is_list;    /* of b"KEY=VALUE", or None for the process' own; else a mapping */
     PyMethodDef definition; /* of the wrapper */
@@ -182,12 +184,12 @@ struct starter {
 static PyObject *start_program(PyObject *self, PyObject *args, PyObject *kwargs);
 
 static struct starter starters[] = {
-    { "_posixsubprocess", "fork_exec", 5, true, { 0 } },
-    { "posix", "execve", 2, false, { 0 } },
-    { "posix", "execv", -1, false, { 0 } },
-    { "posix", "posix_spawn", 2, false, { 0 } },
-    { "posix", "posix_spawnp", 2, false, { 0 } },
-    { "posix", "system", -1, false, { 0 } },
+    { "_posixsubprocess", "fork_exec", "subprocess", "_fork_exec", 5, true, { 0 } },
+    { "posix", "execve", "os", "execve", 2, false, { 0 } },
+    { "posix", "execv", "os", "execv", -1, false, { 0 } },
+    { "posix", "posix_spawn", "os", "posix_spawn", 2, false, { 0 } },
+    { "posix", "posix_spawnp", "os", "posix_spawnp", 2, false, { 0 } },
+    { "posix", "system", "os", "system", -1, false, { 0 } },
 };
 
 /* The wrapper: SELF is (original function, index of the starter). */
@@ -198,6 +200,8 @@ static PyObject *start_program(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *environment = NULL; /* borrowed */
     PyObject *completed = NULL, *list = NULL, *changed = NULL, *result;
 
+    if (!folder)
+        return PyObject_Call(original, args, kwargs);
     if (starter->environment >= 0 && starter->environment < PyTuple_Size(args))
         environment = PyTuple_GetItem(args, starter->environment);
     if (environment && environment != Py_None)
@@ -220,11 +224,27 @@ static PyObject *start_program(PyObject *self, PyObject *args, PyObject *kwargs)
     return result;
 }
 
+/* Put WRAPPER where a module that is loaded already has kept ORIGINAL. */
+static bool replace_alias(const struct starter *starter, PyObject *original,
+                          PyObject *wrapper)
+{
+    PyObject *user = PyDict_GetItemString(PyImport_GetModuleDict(), starter->user);
+    PyObject *kept = user ? PyObject_GetAttrString(user, starter->alias) : NULL;
+    bool done = true;
+
+    if (kept == original)
+        done = PyObject_SetAttrString(user, starter->alias, wrapper) == 0;
+    else
+        PyErr_Clear();
+    Py_XDECREF(kept);
+    return done;
+}
+
 static bool wrap(size_t index)
 {
     struct starter *starter = &starters[index];
     PyObject *module = PyImport_ImportModule(starter->module);
-    PyObject *original = NULL, *self = NULL, *wrapper = NULL, *os = NULL;
+    PyObject *original, *self = NULL, *wrapper = NULL;
     bool done = false;
 
     if (!module)
@@ -232,42 +252,59 @@ static bool wrap(size_t index)
     original = PyObject_GetAttrString(module, starter->name);
     if (!original) {
         PyErr_Clear(); /* this platform has no such function */
-        done = true;
-        goto out;
+        Py_DECREF(module);
+        return true;
     }
     starter->definition.ml_name = starter->name;
     starter->definition.ml_meth = (PyCFunction)(void (*)(void))start_program;
     starter->definition.ml_flags = METH_VARARGS | METH_KEYWORDS;
     self = Py_BuildValue("(On)", original, (Py_ssize_t)index);
     wrapper = self ? PyCFunction_NewEx(&starter->definition, self, NULL) : NULL;
-    if (!wrapper || PyObject_SetAttrString(module, starter->name, wrapper) < 0)
-        goto out;
-    os = PyImport_ImportModule("os");
-    done = os && (!PyObject_HasAttrString(os, starter->name) ||
-                  PyObject_SetAttrString(os, starter->name, wrapper) == 0);
-out:
-    Py_XDECREF(os);
+    if (wrapper)
+        done = PyObject_SetAttrString(module, starter->name, wrapper) == 0 &&
+               replace_alias(starter, original, wrapper);
     Py_XDECREF(wrapper);
     Py_XDECREF(self);
-    Py_XDECREF(original);
+    Py_DECREF(original);
     Py_DECREF(module);
     return done;
 }
 
 bool py_exec_follow(const char *inject_folder, const char *agent_config)
 {
-    bool wrapped = folder != NULL;
+    static bool is_wrapped;
 
-    free(folder);
-    free(config);
+    py_exec_unfollow();
     folder = strdup(inject_folder);
     config = strdup(agent_config);
     if (!folder || !config) {
         PyErr_NoMemory();
         return false;
     }
-    for (size_t i = 0; !wrapped && i < sizeof(starters) / sizeof(*starters); i++)
+    for (size_t i = 0; !is_wrapped && i < sizeof(starters) / sizeof(*starters); i++)
         if (!wrap(i))
             return false;
+    is_wrapped = true;
     return true;
+}
+
+void py_exec_unfollow(void)
+{
+    const char *path = getenv("PYTHONPATH");
+
+    if (!folder)
+        return;
+    if (path && starts_with_folder(path, strlen(path))) {
+        const char *rest = path + strlen(folder);
+
+        if (*rest == ':')
+            setenv("PYTHONPATH", rest + 1, 1);
+        else
+            unsetenv("PYTHONPATH");
+    }
+    unsetenv(LW_AGENT_VARIABLE);
+    free(folder);
+    free(config);
+    folder = NULL;
+    config = NULL;
 }

@@ -9,4 +9,7 @@
  * exception set. */
 bool py_exec_follow(const char *folder, const char *config);
 
+/* No more; the process' environment is again as it was. */
+void py_exec_unfollow(void);
+
 #endif

@@ -26,6 +26,7 @@ static PyObject *stop(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     py_session_stop();
+    py_exec_unfollow();
     Py_RETURN_NONE;
 }
 
