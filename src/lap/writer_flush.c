@@ -256,6 +256,7 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
 
     if (!write_at(w->fd, emit->out.bytes, emit->out.len, w->file_bytes)) {
         w->failure = errno;
+        w->failed_bytes = emit->out.len;
         w->retry_ns = lw_clock_ns() + RETRY_NS;
         lw_fail_errno(err, "cannot write %s", w->path);
         /* If even that fails, the next write goes over what is there. */
@@ -278,11 +279,22 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
     return true;
 }
 
+/* Would the disk take what it did not last time? Asked before encoding it all again,
+ * which takes long enough for rings to run over. File systems that cannot tell: yes. */
+static bool has_room(const struct lw_lap_writer *w)
+{
+    return fallocate(w->fd, FALLOC_FL_KEEP_SIZE, (off_t)w->file_bytes,
+                     (off_t)w->failed_bytes) == 0 ||
+           (errno != ENOSPC && errno != EDQUOT);
+}
+
 bool lw_lap_writer_flush(struct lw_lap_writer *w, struct lw_error *err)
 {
     uint64_t now = lw_clock_ns();
 
-    if (w->failure && now < w->retry_ns) {
+    if (w->failure && (now < w->retry_ns || !has_room(w))) {
+        if (now >= w->retry_ns)
+            w->retry_ns = now + RETRY_NS;
         errno = w->failure;
         return lw_fail_errno(err, "cannot write %s", w->path);
     }

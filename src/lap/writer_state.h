@@ -61,8 +61,9 @@ struct lw_lap_writer {
     size_t loss_count, loss_capacity;
 
     struct lw_emit emit;
-    int failure;       /* errno of the last write; 0: it went well */
-    uint64_t retry_ns; /* after a failure: not before this time */
+    int failure;         /* errno of the last write; 0: it went well */
+    size_t failed_bytes; /* that it would not take */
+    uint64_t retry_ns;   /* after a failure: not before this time */
 };
 
 /* Begin segment SEGMENT and go on there; on failure go on where we are. */
