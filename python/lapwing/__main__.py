@@ -24,7 +24,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="python -m lapwing",
         usage="python -m lapwing [-o FILE] [-s KEY] [-m MODULE | SCRIPT] [ARG...]",
         description="Profile every call of a script or module in this process.",
-        epilog="`lapwing run` records children too, and whole runs: see lapwing --help.",
+        epilog="`lapwing run` records children too; see `lapwing --help`.",
     )
     parser.add_argument("-o", "--outfile", metavar="FILE", help="save a .prof to FILE")
     parser.add_argument(
@@ -84,10 +84,10 @@ def main() -> None:
     code, names = (module_program if options.is_module else script_program)(name)
     profile = Profile()
     try:
-        profile.runctx(code, names, names)  # type: ignore[arg-type]
+        profile.runctx(code, names, names)
     except BrokenPipeError as error:
         # The reader of a pipe has gone, as after `| head`.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         raise SystemExit(error.errno) from None
     finally:
         report(profile, outfile, options.sort)

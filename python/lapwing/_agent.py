@@ -10,7 +10,7 @@ import importlib.machinery
 import importlib.util
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lapwing import _lapwing as agent

@@ -9,7 +9,7 @@ import sys
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from os import PathLike
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from lapwing._agent import agent
@@ -57,7 +57,9 @@ class Profile(agent.Calls):
                     Entry(code(callee), total, total - primitive, total_s, self_s)
                 )
         return [
-            Entry(code(name), total, total - primitive, total_s, self_s, calls.get(name))
+            Entry(
+                code(name), total, total - primitive, total_s, self_s, calls.get(name)
+            )
             for name, (primitive, total, self_s, total_s, _) in self.stats.items()
         ]
 
@@ -65,8 +67,9 @@ class Profile(agent.Calls):
         """Print what pstats prints."""
         import pstats
 
-        keys = sort if isinstance(sort, tuple) else (sort,)
-        pstats.Stats(self).strip_dirs().sort_stats(*keys).print_stats()
+        keys: Any = sort if isinstance(sort, tuple) else (sort,)
+        like_cprofile: Any = self
+        pstats.Stats(like_cprofile).strip_dirs().sort_stats(*keys).print_stats()
 
     def dump_stats(self, file: str | PathLike[str]) -> None:
         """Write the .prof file that pstats and snakeviz read."""
@@ -82,7 +85,7 @@ class Profile(agent.Calls):
         return self.runctx(cmd, __main__.__dict__, __main__.__dict__)
 
     def runctx(
-        self, cmd: str, globals: dict[str, Any], locals: Mapping[str, Any]
+        self, cmd: str | CodeType, globals: dict[str, Any], locals: Mapping[str, Any]
     ) -> Profile:
         self.enable()
         try:

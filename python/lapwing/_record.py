@@ -49,9 +49,9 @@ class Recorder:
             command += ["--output", output]
         # The starter forks the recorder off and ends: no child of ours is left for the
         # program's own wait() to find.
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as (
-            starter
-        ):
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as (starter):
             assert starter.stdout and starter.stderr
             self.words: IO[bytes] = os.fdopen(os.dup(starter.stdout.fileno()), "rb")
             first = self.words.readline().decode(errors="surrogateescape").rstrip("\n")
@@ -62,8 +62,8 @@ class Recorder:
             raise RuntimeError(complaint or "the recorder did not start")
         calls = "c" if c_calls else "python"
         config = f"socket={self.socket_path},calls={calls}"
-        arguments = [sys.executable or "", "%d.%d.%d" % sys.version_info[:3]]
-        arguments += sys.orig_argv
+        version = ".".join(str(part) for part in sys.version_info[:3])
+        arguments = [sys.executable or "", version, *sys.orig_argv]
         hello = b"".join(os.fsencode(word) + b"\0" for word in arguments)
         try:
             agent.follow(INJECT_FOLDER, config)
@@ -75,51 +75,34 @@ class Recorder:
     def finish(self) -> None:
         """End the recording and wait until the run is on disk."""
         agent.stop()
-        with suppress(OSError), socket.socket(
-            socket.AF_UNIX, socket.SOCK_SEQPACKET
-        ) as waker:
+        with (
+            suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as waker,
+        ):
             waker.connect(self.socket_path)
         with self.words as words:
             complete = words.readline() == b"finished\n"
         if not complete:
             print(
-                f"lapwing: the recorder died; {self.run_path} holds what it had written",
+                f"lapwing: the recorder died; {self.run_path} holds what it wrote",
                 file=sys.stderr,
             )
 
 
-class record(ContextDecorator):
-    """record(name, *, output=None, c_calls=False): record a block or a function.
-
-    In a process that is being recorded (`lapwing run`) the block becomes a named range
-    of that run. Otherwise it is recorded as a run of its own, NAME, in .lapwing/runs or
-    at `output`; `lapwing report` shows it. Also a decorator, with or without arguments.
-    """
+class Recording(ContextDecorator):
+    """What record() gives: a context manager, and a decorator."""
 
     run: str | None
     """The folder of the run that was made; None inside another recording."""
 
-    @overload
-    def __new__(cls, name: Callable[P, T]) -> Callable[P, T]: ...
-    @overload
-    def __new__(
-        cls, name: str = ..., *, output: str | None = ..., c_calls: bool = ...
-    ) -> record: ...
-    def __new__(cls, name: object = "block", **options: object) -> object:
-        if callable(name):
-            return record(getattr(name, "__qualname__", "function"))(name)
-        return super().__new__(cls)
-
-    def __init__(
-        self, name: str = "block", *, output: str | None = None, c_calls: bool = False
-    ) -> None:
+    def __init__(self, name: str, output: str | None, c_calls: bool) -> None:
         self.name = name
         self.output = output
         self.c_calls = c_calls
         self.run = None
         self._open: list[Recorder | int] = []
 
-    def __enter__(self) -> record:
+    def __enter__(self) -> Recording:
         if agent.is_recording():
             self._open.append(agent.ticks())
         else:
@@ -139,3 +122,27 @@ class record(ContextDecorator):
             opened.finish()
         else:
             agent.mark(self.name, opened)
+
+
+@overload
+def record(name: Callable[P, T]) -> Callable[P, T]: ...
+@overload
+def record(
+    name: str = ..., *, output: str | None = ..., c_calls: bool = ...
+) -> Recording: ...
+def record(
+    name: str | Callable[P, T] = "block",
+    *,
+    output: str | None = None,
+    c_calls: bool = False,
+) -> Recording | Callable[P, T]:
+    """record(name, *, output=None, c_calls=False): record a block or a function.
+
+    In a process that is being recorded (`lapwing run`) the block becomes a named range
+    of that run. Otherwise it is recorded as a run of its own, NAME, in .lapwing/runs or
+    at `output`; `lapwing report` shows it. Also a decorator, with or without arguments.
+    """
+    if callable(name):
+        label = getattr(name, "__qualname__", "function")
+        return Recording(label, output, c_calls)(name)
+    return Recording(name, output, c_calls)

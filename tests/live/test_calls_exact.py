@@ -79,7 +79,14 @@ def test_a_saved_profile_opens_in_pstats(python: str, tmp_path: Path) -> None:
         "import pstats, sys; s = pstats.Stats(sys.argv[1]);"
         "s.sort_stats('cumulative').print_stats(5); print(s.total_calls)"
     )
-    program = [python, "-m", "lapwing", "-o", str(saved), str(PROGRAMS / "generators.py")]
+    program = [
+        python,
+        "-m",
+        "lapwing",
+        "-o",
+        str(saved),
+        str(PROGRAMS / "generators.py"),
+    ]
     subprocess.run(program, env=environment(), check=True, capture_output=True)
     shown = subprocess.run(
         [python, "-c", check, str(saved)],

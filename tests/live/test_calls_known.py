@@ -67,7 +67,9 @@ def test_a_programs_own_monitoring_tools_find_their_ids(
         check(lapwing, tmp_path, ["--calls"], command)
 
 
-def test_a_program_may_profile_itself(lapwing: str, python: str, tmp_path: Path) -> None:
+def test_a_program_may_profile_itself(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
     """cProfile inside a recorded program works, and neither hides calls."""
     script = tmp_path / "selfish.py"
     script.write_text(
