@@ -89,8 +89,8 @@ void lw_function_add_text(const struct lw_function *function, struct lw_buf *out
         lw_buf_add(out, name, len);
         lw_buf_add_char(out, ')');
     } else if (len > 0 && name[0] == '<' && name[len - 1] == '>') {
-        lw_buf_add_char(out, '{'); /* Python's name[1:-1], also of the one-letter "<" */
-        lw_buf_add(out, name + 1, len > 1 ? len - 2 : 0);
+        lw_buf_add_char(out, '{');
+        lw_buf_add(out, name + 1, len - 2);
         lw_buf_add_char(out, '}');
     } else {
         lw_buf_add(out, name, len);

@@ -41,7 +41,6 @@ struct node {
     uint32_t code;
     uint32_t parent, first_child, next_sibling; /* nodes */
     uint32_t pair;                              /* 0: called by nobody */
-    bool is_outer, is_outer_pair;
     uint64_t calls;
     uint64_t self_ns;
     uint64_t total_ns; /* while walking: of the children so far */
@@ -157,13 +156,14 @@ static bool enter_node(struct walk *walk, uint32_t number, struct lw_error *err)
 {
     struct node *node = &walk->nodes[number];
 
+    __builtin_prefetch(&walk->nodes[node->next_sibling]);
     walk->codes[node->code].is_used = true;
-    node->is_outer = walk->codes[node->code].active++ == 0;
+    walk->codes[node->code].active++;
     if (node->parent == ROOT)
         return true;
     if (!find_pair(walk, walk->nodes[node->parent].code, node->code, &node->pair, err))
         return false;
-    node->is_outer_pair = walk->pairs[node->pair].active++ == 0;
+    walk->pairs[node->pair].active++;
     return true;
 }
 
@@ -175,20 +175,18 @@ static void leave_node(struct walk *walk, uint32_t number)
     node->total_ns += node->self_ns;
     walk->nodes[node->parent].total_ns += node->total_ns;
 
-    code->active--;
     code->calls += node->calls;
     code->self_ns += node->self_ns;
-    if (node->is_outer) {
+    if (--code->active == 0) {
         code->primitive_calls += node->calls;
         code->total_ns += node->total_ns;
     }
     if (node->pair) {
         struct pair *pair = &walk->pairs[node->pair];
 
-        pair->active--;
         pair->calls += node->calls;
         pair->self_ns += node->self_ns;
-        if (node->is_outer_pair) {
+        if (--pair->active == 0) {
             pair->primitive_calls += node->calls;
             pair->total_ns += node->total_ns;
         }

@@ -20,6 +20,7 @@ struct making {
     size_t capacity;   /* of the tree's nodes */
     uint32_t *node_of; /* by stack */
     bool *is_used;     /* by stack */
+    bool has_lines;    /* several frames are one function */
 };
 
 struct place {
@@ -36,26 +37,37 @@ static bool same_node(const void *owner, uint32_t number, const void *key)
            making->codes.code_of[node->frame] == place->code;
 }
 
-static bool find_node(struct making *making, lw_stack_id stack, struct lw_error *err)
+static bool add_node(struct making *making, const struct place *place, uint32_t *number,
+                     struct lw_error *err)
 {
     struct lw_calltree *tree = making->tree;
-    lw_frame_id frame = making->stacks[stack].frame;
-    struct place place = { making->node_of[making->stacks[stack].parent],
-                           making->codes.code_of[frame] };
-    uint64_t hash = lw_hash_u64((uint64_t)place.parent << 32 | place.code);
-    uint32_t number = lw_map_find(&making->map, hash, same_node, making, &place);
 
+    if (!lw_grow(&tree->nodes, &making->capacity, tree->node_count + 1,
+                 sizeof(*tree->nodes), err))
+        return false;
+    *number = (uint32_t)tree->node_count++;
+    tree->nodes[*number] = (struct lw_calltree_node){
+        .parent = place->parent,
+        .depth = tree->nodes[place->parent].depth + 1,
+        .frame = making->codes.first[place->code],
+    };
+    return true;
+}
+
+/* Where every frame is a function of its own, so is every stack a node. */
+static bool find_node(struct making *making, lw_stack_id stack, struct lw_error *err)
+{
+    struct place place = { making->node_of[making->stacks[stack].parent],
+                           making->codes.code_of[making->stacks[stack].frame] };
+    uint64_t hash = lw_hash_u64((uint64_t)place.parent << 32 | place.code);
+    uint32_t number = 0;
+
+    if (making->has_lines)
+        number = lw_map_find(&making->map, hash, same_node, making, &place);
     if (!number) {
-        if (!lw_grow(&tree->nodes, &making->capacity, tree->node_count + 1,
-                     sizeof(*tree->nodes), err) ||
-            !lw_map_add(&making->map, hash, (uint32_t)tree->node_count, err))
+        if (!add_node(making, &place, &number, err) ||
+            (making->has_lines && !lw_map_add(&making->map, hash, number, err)))
             return false;
-        number = (uint32_t)tree->node_count++;
-        tree->nodes[number] = (struct lw_calltree_node){
-            .parent = place.parent,
-            .depth = tree->nodes[place.parent].depth + 1,
-            .frame = making->codes.first[place.code],
-        };
     }
     making->node_of[stack] = number;
     return true;
@@ -118,12 +130,15 @@ static void add_rows(struct making *making, const bool *threads)
 static bool make_tree(struct making *making, const bool *threads, struct lw_error *err)
 {
     struct lw_calltree *tree = making->tree;
+    size_t frame_count;
 
     if (!lw_codes_init(&making->codes, making->profile, LW_ALIKE_NAME, err) ||
         !(making->node_of = lw_zalloc(making->stack_count, sizeof(uint32_t), err)) ||
         !(making->is_used = lw_zalloc(making->stack_count, sizeof(bool), err)) ||
         !lw_grow(&tree->nodes, &making->capacity, 1, sizeof(*tree->nodes), err))
         return false;
+    lw_stacks_frames(making->profile->stacks, &frame_count);
+    making->has_lines = making->codes.count < frame_count;
     memset(&tree->nodes[0], 0, sizeof(tree->nodes[0]));
     tree->node_count = 1;
     mark_rows(making, threads);

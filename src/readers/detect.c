@@ -58,12 +58,6 @@ static bool read_source(struct lw_source *source, bool is_read, off_t size,
         lw_foreign_fail(source, err);
         goto failed;
     }
-    if (reader->opens_path && is_read) {
-        lw_fail(err, LW_ERR_UNSUPPORTED,
-                "a run cannot be read from a pipe; save it in "
-                "a file first");
-        goto failed;
-    }
     if (!reader->opens_path && !is_read &&
         !(size > READ_BYTES_MAX ? lw_file_open(&source->view, source->path, err)
                                 : lw_file_read(&source->view, source->path, 0, err)))

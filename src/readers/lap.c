@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lap/format.h"
+#include "lap/pack.h"
 #include "readers/reader.h"
 
 static bool is_segment(const struct lw_source *source)
@@ -15,7 +16,9 @@ static bool is_segment(const struct lw_source *source)
 
 static bool sniff_lap(const struct lw_source *source)
 {
-    return is_segment(source) || lw_run_is_run(source->path);
+    if (source->is_folder)
+        return lw_run_is_run(source->path);
+    return is_segment(source) || lw_pack_is_pack(source->head, source->head_len);
 }
 
 static bool read_segment(const struct lw_source *source, unsigned want,
@@ -24,6 +27,9 @@ static bool read_segment(const struct lw_source *source, unsigned want,
     struct lw_file_view view; /* read, not mapped: somebody may still be writing it */
     bool done;
 
+    if (source->view.bytes)
+        return lw_lap_read_segment(source->view.bytes, source->view.len, source->name,
+                                   want, out, err);
     if (!lw_file_read(&view, source->path, 0, err))
         return false;
     done = lw_lap_read_segment(view.bytes, view.len, source->name, want, out, err);
@@ -39,8 +45,12 @@ static bool read_lap(const struct lw_source *source, unsigned want,
 
     if (is_segment(source))
         return read_segment(source, want, out, err);
-    done =
-        lw_run_open(&run, source->path, NULL, err) && lw_lap_read(&run, want, out, err);
+    if (source->view.bytes)
+        done = lw_run_open_bytes(&run, source->view.bytes, source->view.len,
+                                 source->name, err);
+    else
+        done = lw_run_open(&run, source->path, NULL, err);
+    done = done && lw_lap_read(&run, want, out, err);
     lw_run_close(&run);
     return done;
 }

@@ -27,7 +27,8 @@ struct lw_reader {
     const char *summary;  /* one phrase: what writes such files */
     const char *suffixes; /* ".prof .pstats", parted by spaces */
 
-    /* read() opens `path` by itself (`view` is empty) and names it in its sentences. */
+    /* read() opens `path` by itself, unless it was a pipe and so is in `view` already,
+     * and names it in its sentences. */
     bool opens_path;
 
     /* Is it one of these? By a look at the head; false when not sure. */
