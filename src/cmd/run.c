@@ -1,9 +1,11 @@
 /* lapwing run: start a program with the agent in it, record it, and give back its exit
  * code as if we had not been there. */
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -289,8 +291,30 @@ static bool choose_words(struct session *session, int argc, char **words,
     return true;
 }
 
-/* -o says where the run goes (x and x.lap are x.lap), or which file to write of it;
- * that it cannot be written shall be known now, not after a day of training. */
+/* That a file cannot be written shall be known now, not after a day of training. */
+static bool can_write_beside(const char *path, struct lw_error *err)
+{
+    size_t folder_len = (size_t)(lw_text_basename(path) - path);
+    struct lw_buf name;
+    int fd = -1;
+
+    lw_buf_init(&name, 0);
+    lw_buf_add(&name, path, folder_len);
+    lw_buf_add_text(&name, ".lapwing-XXXXXX");
+    if (lw_buf_check(&name, err)) {
+        fd = mkostemp(name.bytes, O_CLOEXEC);
+        if (fd < 0)
+            lw_fail_errno(err, "cannot write %s", path);
+    }
+    if (fd >= 0) {
+        unlink(name.bytes);
+        close(fd);
+    }
+    lw_buf_release(&name);
+    return fd >= 0;
+}
+
+/* -o says where the run goes (x and x.lap are x.lap), or which file to write of it. */
 static bool choose_output(struct session *session, struct lw_error *err)
 {
     const char *output = session->args.output;
@@ -300,17 +324,8 @@ static bool choose_output(struct session *session, struct lw_error *err)
     if (!output)
         return true;
     session->writer = lw_writer_for_path(output);
-    if (session->writer) {
-        size_t folder_len = (size_t)(lw_text_basename(output) - output);
-        char *folder =
-            lw_copy_text(folder_len ? output : "./", folder_len ? folder_len : 2, err);
-        bool can_write = folder && access(folder, W_OK) == 0;
-
-        if (folder && !can_write)
-            lw_fail_errno(err, "%s: cannot be written", output);
-        lw_free(folder);
-        return can_write;
-    }
+    if (session->writer)
+        return can_write_beside(output, err);
     while (len > 1 && output[len - 1] == '/')
         len--;
     lw_buf_init(&path, 0);

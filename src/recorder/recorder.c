@@ -26,6 +26,9 @@
 #define LATE_MOST \
     1024 /* processes kept while the disk is full: some descriptors each */
 #define THIN_NS (1000 * MS)
+#define THIN_SMALL_NS \
+    (100 * MS) /* where a second's worth is a large part of the whole */
+#define THIN_SMALL_BYTES (64u << 20)
 
 /* Segments a small share of the maximum, so that thinning has something to take. */
 #define SEGMENTS_IN_MAX 16
@@ -383,7 +386,8 @@ static void keep_to_size(struct lw_recorder *recorder, uint64_t now_ns)
 
     if (recorder->max_bytes == 0 || now_ns < recorder->next_thin_ns)
         return;
-    recorder->next_thin_ns = now_ns + THIN_NS;
+    recorder->next_thin_ns =
+        now_ns + (recorder->max_bytes < THIN_SMALL_BYTES ? THIN_SMALL_NS : THIN_NS);
     if (lw_lap_thin(recorder->run.path, recorder->max_bytes, &bytes, NULL))
         recorder->is_over_size = bytes > recorder->max_bytes;
 }

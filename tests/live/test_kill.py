@@ -229,4 +229,4 @@ def test_the_run_keeps_to_its_maximum_size(
     assert size <= 1.25 * 2**20
     assert calls(lapwing, tmp_path)["step"] == 6000000
     notes = view(lapwing, tmp_path, "functions")["notes"]
-    assert any("thinned" in note for note in notes), notes
+    assert any("spans (dropped to keep the run small" in note for note in notes), notes
