@@ -25,7 +25,7 @@ bool lw_pattern_init(struct lw_pattern *pattern, const char *text, struct lw_err
     LW_MUST_CHECK;
 void lw_pattern_release(struct lw_pattern *pattern); /* zeroed is fine */
 
-/* Is there a match anywhere in the LEN bytes at TEXT? */
+/* Is there a match anywhere in the LEN bytes at TEXT? A NUL must be behind them. */
 bool lw_pattern_search(const struct lw_pattern *pattern, const char *text, size_t len);
 
 #endif
