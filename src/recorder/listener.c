@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -55,22 +56,34 @@ static bool make_folder(struct lw_listener *listener, struct lw_error *err)
     return false;
 }
 
+static bool wait_on(struct lw_listener *listener, int fd, uint32_t events)
+{
+    struct epoll_event event = { .events = events };
+
+    return epoll_ctl(listener->fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
 bool lw_listener_open(struct lw_listener *listener, struct lw_error *err)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
 
     memset(listener, 0, sizeof(*listener));
-    listener->fd = -1;
+    listener->fd = listener->socket_fd = -1;
     if (!make_folder(listener, err) ||
         !(listener->path = lw_path_join(listener->folder, SOCKET_NAME, err))) {
         lw_listener_close(listener);
         return false;
     }
     memcpy(address.sun_path, listener->path, strlen(listener->path));
-    listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener->fd < 0 ||
-        bind(listener->fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-        listen(listener->fd, BACKLOG) != 0) {
+    listener->fd = epoll_create1(EPOLL_CLOEXEC);
+    listener->socket_fd =
+        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* Waited on by change only: a full house of silent guests, with more at the door,
+     * must not keep us awake. */
+    if (listener->fd < 0 || listener->socket_fd < 0 ||
+        bind(listener->socket_fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(listener->socket_fd, BACKLOG) != 0 ||
+        !wait_on(listener, listener->socket_fd, EPOLLIN | EPOLLET)) {
         lw_fail_errno(err, "%s: cannot listen", listener->path);
         lw_listener_close(listener);
         return false;
@@ -82,6 +95,8 @@ void lw_listener_close(struct lw_listener *listener)
 {
     for (size_t i = 0; i < listener->guest_count; i++)
         close(listener->guests[i].fd);
+    if (listener->socket_fd >= 0)
+        close(listener->socket_fd);
     if (listener->fd >= 0)
         close(listener->fd);
     if (listener->path)
@@ -91,19 +106,27 @@ void lw_listener_close(struct lw_listener *listener)
     lw_free(listener->path);
     lw_free(listener->folder);
     memset(listener, 0, sizeof(*listener));
-    listener->fd = -1;
+    listener->fd = listener->socket_fd = -1;
 }
 
 bool lw_listener_accept(struct lw_listener *listener)
 {
+    struct epoll_event events[LW_LISTENER_GUESTS + 1];
     bool came = false;
 
+    /* Only to have them noticed: everybody is asked anyway. */
+    epoll_wait(listener->fd, events, LW_LISTENER_GUESTS + 1, 0);
     while (listener->guest_count < LW_LISTENER_GUESTS) {
         struct lw_guest *guest = &listener->guests[listener->guest_count];
 
-        guest->fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        guest->fd =
+            accept4(listener->socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (guest->fd < 0)
             break;
+        if (!wait_on(listener, guest->fd, EPOLLIN)) {
+            close(guest->fd);
+            break;
+        }
         guest->since_ns = lw_clock_ns();
         listener->guest_count++;
         came = true;

@@ -21,7 +21,8 @@ struct lw_guest {
 struct lw_listener {
     char *folder; /* owned; removed at close */
     char *path;   /* of the socket in it; owned */
-    int fd;       /* readable when somebody comes; -1: not open */
+    int fd;       /* readable when somebody comes or speaks; -1: not open */
+    int socket_fd;
     struct lw_guest guests[LW_LISTENER_GUESTS]; /* came, but have not said a word */
     size_t guest_count;
     char message[sizeof(struct lw_agent_hello) + LW_HELLO_TEXT_BYTES + 1];

@@ -59,7 +59,8 @@ static void set_timer(struct lw_recorder *recorder, uint64_t in_ns)
 void lw_recorder_init(struct lw_recorder *recorder)
 {
     memset(recorder, 0, sizeof(*recorder));
-    recorder->fd = recorder->timer_fd = recorder->listener.fd = -1;
+    recorder->fd = recorder->timer_fd = -1;
+    recorder->listener.fd = recorder->listener.socket_fd = -1;
     recorder->child_exit_code = -1;
 }
 
@@ -80,11 +81,9 @@ bool lw_recorder_open(struct lw_recorder *recorder,
         goto fail;
     recorder->fd = epoll_create1(EPOLL_CLOEXEC);
     recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    /* The listener only when it changes: a full house of silent guests must not keep
-     * us awake. */
     if (recorder->fd < 0 || recorder->timer_fd < 0 ||
         !wait_on(recorder, recorder->timer_fd, EPOLLIN, EVENT_TIMER) ||
-        !wait_on(recorder, recorder->listener.fd, EPOLLIN | EPOLLET, EVENT_HELLO)) {
+        !wait_on(recorder, recorder->listener.fd, EPOLLIN, EVENT_HELLO)) {
         lw_fail_errno(err, "cannot set up the recorder");
         goto fail;
     }

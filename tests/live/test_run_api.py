@@ -1,0 +1,99 @@
+"""`lapwing.record()`: a program that records itself, with a recorder of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from packages import environment
+from recording import calls, run_info
+
+RECORDS = """
+import os, sys, time
+import lapwing
+def step(): pass
+def work():
+    for _ in range(1000): step()
+work()
+began = time.monotonic()
+with lapwing.record("part", output="x.lap"):
+    work()
+    {inside}
+print("took %.3f" % (time.monotonic() - began))
+work()
+{after}
+"""
+
+
+def program(
+    python: str, folder: Path, lapwing: str, inside: str = "pass", after: str = "pass"
+) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(lapwing).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        [python, "-c", RECORDS.format(inside=inside, after=after)],
+        cwd=folder,
+        env=environment(PATH=path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_only_the_block_is_recorded_and_complete_when_it_ends(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    after = "import json; print(json.load(open('x.lap/run.json'))['state'])"
+    done = program(python, tmp_path, lapwing, after=after)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == "finished"
+    assert calls(lapwing, tmp_path)["step"] == 1000
+    # Starting and ending a recorder is quick: no tick is waited for.
+    took = float(done.stdout.splitlines()[0].removeprefix("took "))
+    assert took < 1.0
+
+
+def test_a_program_that_dies_inside_leaves_its_run(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    done = program(python, tmp_path, lapwing, inside="os._exit(3)")
+    assert done.returncode == 3
+    for _ in range(200):
+        if run_info(tmp_path)["state"] == "finished":
+            break
+        time.sleep(0.02)
+    assert run_info(tmp_path)["state"] == "finished"
+    assert calls(lapwing, tmp_path)["step"] == 1000
+
+
+def test_the_recorder_is_no_child_of_the_program(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    inside = (
+        "\n    try: os.waitpid(-1, os.WNOHANG)"
+        "\n    except ChildProcessError: print('no children')"
+    )
+    done = program(python, tmp_path, lapwing, inside=inside)
+    assert "no children" in done.stdout, done.stderr
+
+
+def test_forked_children_are_in_the_run(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    inside = (
+        "\n    if os.fork() == 0:\n        work()\n        os._exit(0)\n    os.wait()"
+    )
+    done = program(python, tmp_path, lapwing, inside=inside)
+    assert done.returncode == 0, done.stderr
+    assert calls(lapwing, tmp_path)["step"] == 2000
+
+
+def test_a_run_that_cannot_be_written_is_an_error_in_the_program(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x.lap").write_text("in the way")
+    done = program(python, tmp_path, lapwing)
+    assert done.returncode == 1
+    assert "x.lap" in done.stderr

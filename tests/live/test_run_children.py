@@ -1,0 +1,69 @@
+"""Children of every kind are recorded, each once, with exact counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from recording import PROGRAMS, calls, run, run_info, view
+
+KINDS = (
+    "os-fork os-fork-exit fork spawn forkserver subprocess exec pool nested"
+).split()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_in_children_are_exact(
+    lapwing: str, python: str, tmp_path: Path, kind: str
+) -> None:
+    words = ["--", python, str(PROGRAMS / "processes.py"), kind, "3", "4000"]
+    done = run(lapwing, words, tmp_path)
+    assert done.returncode == 0, done.stderr
+    known = json.loads(done.stdout)
+    counts = calls(lapwing, tmp_path)
+    for name, expected in known["functions"].items():
+        assert counts[name] == expected["calls"], name
+    assert not run_info(tmp_path).get("losses")
+    assert len(view(lapwing, tmp_path, "processes")["rows"]) >= known["processes"]
+
+
+def test_time_spent_as_another_program_is_not_pythons(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = (
+        "import os\n"
+        "def becomes_another(): os.execvp('sleep', ['sleep', '1'])\n"
+        "def waits_for_it():\n"
+        "    if os.fork() == 0: becomes_another()\n"
+        "    os.wait()\n"
+        "waits_for_it()\n"
+    )
+    assert run(lapwing, ["--", python, "-c", script], tmp_path).returncode == 0
+    rows = view(lapwing, tmp_path, "functions")["rows"]
+    total_ns = {row["function"]: row["total_ns"] for row in rows}
+    assert total_ns["waits_for_it"] > 0.99e9
+    assert total_ns["becomes_another"] < 0.5e9
+
+
+def test_many_processes_at_once(lapwing: str, python: str, tmp_path: Path) -> None:
+    words = ["--", python, str(PROGRAMS / "processes.py"), "os-fork", "100", "50"]
+    done = run(lapwing, words, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert calls(lapwing, tmp_path)["leaf"] == 100 * 50
+    assert len(view(lapwing, tmp_path, "processes")["rows"]) == 101
+
+
+def test_ranks_are_taken_from_the_environment(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = (
+        "import os, subprocess, sys\n"
+        "for rank in range(3):\n"
+        "    env = {**os.environ, 'RANK': str(rank)}\n"
+        "    subprocess.run([sys.executable, '-c', 'def f(): pass\\nf()'], env=env)\n"
+    )
+    assert run(lapwing, ["--", python, "-c", script], tmp_path).returncode == 0
+    rows = view(lapwing, tmp_path, "processes")["rows"]
+    ranks = [row["rank"] for row in rows if row["rank"] is not None]
+    assert sorted(ranks) == [0, 1, 2]
