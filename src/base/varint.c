@@ -83,6 +83,12 @@ void lw_cursor_varints(struct lw_cursor *c, uint64_t *out, size_t count)
         } else if (stops & 0x80) {
             out[i++] = word & 0x7f;
             next++;
+        } else if (stops & 0x8000) { /* in a column, lengths are easy to predict */
+            out[i++] = (word & 0x7f) | (word >> 1 & 0x3f80);
+            next += 2;
+        } else if (stops & 0x800000) {
+            out[i++] = (word & 0x7f) | (word >> 1 & 0x3f80) | (word >> 2 & 0x1fc000);
+            next += 3;
         } else {
             out[i++] = squeeze(word, stops);
             next += __builtin_ctzll(stops) / 8 + 1;

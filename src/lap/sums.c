@@ -48,6 +48,7 @@ void lw_sums_reset(struct lw_sums *sums)
             sums->slots[i & (sums->slot_count - 1)].number = 0;
         }
     }
+    memset(sums->recent, 0, sizeof(sums->recent));
     sums->count = 0;
 }
 
@@ -88,16 +89,23 @@ static void add_to(struct lw_sum *sum, const struct lw_sum *row)
 
 bool lw_sums_add(struct lw_sums *sums, const struct lw_sum *row, struct lw_error *err)
 {
+    uint32_t *recent = &sums->recent[row->thread % LW_SUMS_RECENT];
     uint64_t key = key_of(row);
     struct lw_sum_slot *slot;
 
     if (row->thread >= THREADS_MAX || sums->count >= ROWS_MAX)
         return lw_fail(err, LW_ERR_LIMIT,
                        "more threads or stacks than can be added up");
+    /* Most threads are most of the time where they were when last sampled. */
+    if (*recent && key_of(&sums->rows[*recent - 1]) == key) {
+        add_to(&sums->rows[*recent - 1], row);
+        return true;
+    }
     if (sums->count >= sums->slot_count / 2 && !grow_slots(sums, err))
         return false;
     slot = slot_of(sums->slots, sums->slot_count, key);
     if (slot->number) {
+        *recent = slot->number;
         add_to(&sums->rows[slot->number - 1], row);
         return true;
     }
@@ -105,7 +113,8 @@ bool lw_sums_add(struct lw_sums *sums, const struct lw_sum *row, struct lw_error
                  err))
         return false;
     sums->rows[sums->count++] = *row;
-    *slot = (struct lw_sum_slot){ key, (uint32_t)sums->count };
+    *recent = (uint32_t)sums->count;
+    *slot = (struct lw_sum_slot){ key, *recent };
     return true;
 }
 

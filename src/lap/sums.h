@@ -14,6 +14,8 @@ struct lw_sum {
     uint64_t ns;
 };
 
+#define LW_SUMS_RECENT 64 /* threads that are remembered; a power of two */
+
 struct lw_sum_slot {
     uint64_t key;    /* thread, state and stack */
     uint32_t number; /* of the row, plus 1; 0: empty */
@@ -24,6 +26,7 @@ struct lw_sums {
     size_t count, capacity;
     struct lw_sum_slot *slots; /* owned; a power of two of them, at most half in use */
     size_t slot_count;
+    uint32_t recent[LW_SUMS_RECENT]; /* by thread: number of the row it last had */
 };
 
 void lw_sums_init(struct lw_sums *sums);
