@@ -41,7 +41,15 @@ static bool use_hooks(void)
 /* ---- threads --------------------------------------------------------------------- */
 
 /* A thread of threading's registers itself a few calls after its first. */
-enum { MOST_NAME_TRIES = 40 };
+enum { MOST_NAME_TRIES = 250 };
+
+static void set_name(struct lw_agent_thread *slot, const char *name, size_t len)
+{
+    size_t used = len < sizeof(slot->name) ? len : sizeof(slot->name);
+
+    memcpy(slot->name, name, used);
+    atomic_store_explicit(&slot->name_len, (uint32_t)used, memory_order_release);
+}
 
 /* Copy Python's name of the calling thread into SLOT; false: it has none yet. Looks,
  * runs nothing: threading keeps its threads in `_active`, a Thread its name in `_name`. */
@@ -54,8 +62,10 @@ static bool name_thread(struct lw_agent_thread *slot)
     const char *text = NULL;
     Py_ssize_t len = 0;
 
-    if (!threading)
-        return true; /* there is only one */
+    if (!threading) { /* then there is only one */
+        set_name(slot, "MainThread", 10);
+        return true;
+    }
     PyErr_Fetch(&type, &value, &traceback);
     active = PyObject_GetAttrString(threading, "_active");
     ident = PyLong_FromUnsignedLong((unsigned long)pthread_self());
@@ -65,13 +75,8 @@ static bool name_thread(struct lw_agent_thread *slot)
         name = PyObject_GetAttrString(thread, "_name");
     if (name && PyUnicode_Check(name))
         text = PyUnicode_AsUTF8AndSize(name, &len);
-    if (text) {
-        size_t used =
-            (size_t)len < sizeof(slot->name) ? (size_t)len : sizeof(slot->name);
-
-        memcpy(slot->name, text, used);
-        atomic_store_explicit(&slot->name_len, (uint32_t)used, memory_order_release);
-    }
+    if (text)
+        set_name(slot, text, (size_t)len);
     Py_XDECREF(active);
     Py_XDECREF(ident);
     Py_XDECREF(name);

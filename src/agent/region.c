@@ -12,7 +12,7 @@
 #include "agent/ticks.h"
 
 /* Fixed sizes, so that the memory a watched process can lose to us is known: 64 MB of
- * nodes (2 million call paths) and 32 MB of names at the very most, and 2 MB of ring a
+ * nodes (2 million call paths) and 32 MB of names at the very most, and 8 MB of ring a
  * thread for a timeline; all of it sparse until used. */
 enum {
     THREAD_SLOTS = 512,
@@ -21,7 +21,7 @@ enum {
     RESERVED_BLOCKS = 64,
     NAMES_BYTES = 32 << 20,
     RING_RECORDS = 1 << 10,
-    TIMELINE_RING_RECORDS = 1 << 16,
+    TIMELINE_RING_RECORDS = 1 << 18, /* 50 ms of 5 million calls a second */
     PAGE = 4096,
 };
 
