@@ -80,7 +80,7 @@ def test_a_module_runs_as_python_m_does(lapwing: str, tmp_path: Path) -> None:
     shutil.copy(MIRROR, package / "tool.py")
     done = run(lapwing, ["-q", "-m", "package.tool", "-m"], tmp_path)
     world = json.loads(done.stdout)
-    assert world["orig_argv"] == ["python3", "-m", "package.tool", "-m"]
+    assert world["orig_argv"][1:] == ["-m", "package.tool", "-m"]
     assert world["argv"][1:] == ["-m"]
     assert calls(lapwing, tmp_path)["world"] == 1
 

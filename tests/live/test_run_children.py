@@ -59,9 +59,9 @@ def test_ranks_are_taken_from_the_environment(
 ) -> None:
     script = (
         "import os, subprocess, sys\n"
+        "child = [sys.executable, '-c', 'import time; time.sleep(0.2)']\n"
         "for rank in range(3):\n"
-        "    env = {**os.environ, 'RANK': str(rank)}\n"
-        "    subprocess.run([sys.executable, '-c', 'def f(): pass\\nf()'], env=env)\n"
+        "    subprocess.run(child, env={**os.environ, 'RANK': str(rank)})\n"
     )
     assert run(lapwing, ["--", python, "-c", script], tmp_path).returncode == 0
     rows = view(lapwing, tmp_path, "processes")["rows"]
