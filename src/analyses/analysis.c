@@ -24,6 +24,13 @@ const struct lw_analysis *lw_analysis_find(const char *name)
     return NULL;
 }
 
+const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text)
+{
+    if (text->failure)
+        table->failure = text->failure;
+    return text->bytes && !text->failure ? text->bytes : "";
+}
+
 void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table)
 {
     struct lw_buf count;
@@ -36,14 +43,14 @@ void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *
 
         lw_buf_reset(&count);
         lw_units_add_count(&count, (int64_t)loss->count);
-        if (!count.bytes)
-            continue;
         if (loss->process == LW_NONE || profile->process_count < 2)
-            lw_table_note(table, "missing: %s %s (%s)", count.bytes, unit, cause);
+            lw_table_note(table, "missing: %s %s (%s)", lw_analysis_text(table, &count),
+                          unit, cause);
         else
-            lw_table_note(
-                table, "missing: %s %s of process %llu (%s)", count.bytes, unit,
-                (unsigned long long)profile->processes[loss->process].pid, cause);
+            lw_table_note(table, "missing: %s %s of process %llu (%s)",
+                          lw_analysis_text(table, &count), unit,
+                          (unsigned long long)profile->processes[loss->process].pid,
+                          cause);
     }
     lw_buf_release(&count);
 }
@@ -76,7 +83,7 @@ static void set_list_title(const struct lw_query *query,
     lw_buf_init(&text, 0);
     lw_units_add_count(&text, (int64_t)graph->listed_count);
     lw_buf_add_text(&text, graph->listed_count == 1 ? " function: " : " functions: ");
-    if (graph->source != LW_GRAPH_SAMPLES) {
+    if (lw_callgraph_has_calls(graph)) {
         lw_units_add_count(&text, graph->calls);
         lw_buf_add_text(&text, graph->calls == 1 ? " call " : " calls ");
         if (graph->calls != graph->primitive_calls) {
@@ -93,10 +100,7 @@ static void set_list_title(const struct lw_query *query,
         lw_buf_addf(&text, "%s%s", i ? ", " : "; by ", query->keys[i]->title);
     if (query->key_count > 0 && query->reverse)
         lw_buf_add_text(&text, ", reversed");
-    if (text.failure)
-        table->failure = text.failure;
-    else
-        lw_table_set_title(table, "%s", text.bytes);
+    lw_table_set_title(table, "%s", lw_analysis_text(table, &text));
     lw_buf_release(&text);
 }
 
@@ -116,16 +120,22 @@ void lw_analysis_end_list(const struct lw_query *query,
                           const struct lw_selection *selection, struct lw_table *table)
 {
     size_t cut = count_cut(query, selection);
+    struct lw_buf count;
 
-    set_list_title(query, graph, table);
+    lw_buf_init(&count, 0);
+    lw_units_add_count(&count, (int64_t)(cut ? cut : graph->listed_count));
     if (graph->listed_count == 0)
         lw_analysis_note_empty(graph->profile, table);
-    else if (selection->count == 0)
-        lw_table_note(table, "None of the %zu functions is left by the restrictions.",
-                      graph->listed_count);
+    else
+        set_list_title(query, graph, table);
+    if (graph->listed_count > 0 && selection->count == 0)
+        lw_table_note(table, "None of the %s functions is left by the restrictions.",
+                      lw_analysis_text(table, &count));
     else if (cut > 0)
-        lw_table_note(table, "%zu more %s; --limit 0 shows all.", cut,
+        lw_table_note(table, "%s more %s; --limit 0 shows all.",
+                      lw_analysis_text(table, &count),
                       cut == 1 ? "function" : "functions");
+    lw_buf_release(&count);
     lw_analysis_note_losses(graph->profile, table);
 }
 
@@ -144,10 +154,7 @@ void lw_analysis_add_place(struct lw_table *table, const struct lw_function *fun
     lw_buf_add(&text, function->file, function->file_len);
     snprintf(line, sizeof(line), ":%u", function->line);
     lw_buf_add_text(&text, line);
-    if (text.failure)
-        table->failure = text.failure;
-    else
-        lw_table_add_text(table, text.bytes, text.len);
+    lw_table_add_text(table, lw_analysis_text(table, &text), text.len);
     lw_buf_release(&text);
 }
 

@@ -46,6 +46,9 @@ void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *t
 void lw_analysis_end_list(const struct lw_query *query,
                           const struct lw_callgraph *graph,
                           const struct lw_selection *selection, struct lw_table *table);
+/* What was written into TEXT, good until it changes. If it failed, so has the table, and
+ * what is returned is empty. */
+const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text);
 /* A cell "file:line"; none for builtins. */
 void lw_analysis_add_place(struct lw_table *table, const struct lw_function *function);
 /* A cell of nanoseconds; none for what is not known. */

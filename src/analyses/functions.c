@@ -4,7 +4,7 @@
 
 /* clang-format off */
 static const struct lw_column columns[] = {
-    { "calls", "calls", LW_UNIT_COUNT, false }, /* these two are not known of samples */
+    { "calls", "calls", LW_UNIT_COUNT, false }, /* these two only where calls were counted */
     { "primitive_calls", "primitive", LW_UNIT_COUNT, false },
     { "self_ns", "self", LW_UNIT_NS, false },
     { "self_share", "share", LW_UNIT_SHARE, false },
@@ -24,7 +24,7 @@ static void add_function(struct lw_table *table, const struct lw_callgraph *grap
     const struct lw_graph_cost *cost = &function->cost;
 
     lw_table_row(table, 0);
-    if (graph->source != LW_GRAPH_SAMPLES) {
+    if (lw_callgraph_has_calls(graph)) {
         lw_table_add_integer(table, cost->calls);
         lw_table_add_integer(table, cost->primitive_calls);
     }
@@ -47,7 +47,7 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     done = lw_query_graph(query, profile, &graph, err) &&
            lw_query_select(query, &graph, &selection, err);
     if (done) {
-        if (graph.source == LW_GRAPH_SAMPLES)
+        if (!lw_callgraph_has_calls(&graph))
             lw_table_init(table, columns + CALLS_COLUMNS, COLUMN_COUNT - CALLS_COLUMNS);
         for (size_t i = 0; i < selection.count; i++)
             add_function(table, &graph, &graph.functions[selection.functions[i]]);

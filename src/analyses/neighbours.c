@@ -10,7 +10,7 @@
 
 /* clang-format off */
 static const struct lw_column columns[] = {
-    { "calls", "calls", LW_UNIT_COUNT, false }, /* these two are not known of samples */
+    { "calls", "calls", LW_UNIT_COUNT, false }, /* these two only where calls were counted */
     { "primitive_calls", "primitive", LW_UNIT_COUNT, false },
     { "self_ns", "self", LW_UNIT_NS, false },
     { "total_ns", "total", LW_UNIT_NS, false },
@@ -38,7 +38,7 @@ static void add_row(struct listing *listing, uint32_t depth,
     struct lw_table *table = listing->table;
 
     lw_table_row(table, depth);
-    if (listing->graph->source != LW_GRAPH_SAMPLES) {
+    if (lw_callgraph_has_calls(listing->graph)) {
         lw_table_add_integer(table, cost->calls);
         lw_table_add_integer(table, cost->primitive_calls);
     }
@@ -101,15 +101,15 @@ bool lw_neighbours_run(const struct lw_profile *profile, const struct lw_query *
            lw_query_select(query, &graph, &selection, err) &&
            (listing.edges = lw_alloc((graph.edge_count + 1) * sizeof(uint32_t), err));
     if (done) {
-        if (graph.source == LW_GRAPH_SAMPLES)
+        if (!lw_callgraph_has_calls(&graph))
             lw_table_init(table, columns + CALLS_COLUMNS, COLUMN_COUNT - CALLS_COLUMNS);
         for (size_t i = 0; i < selection.count; i++)
             add_function(&listing, selection.functions[i]);
-        lw_analysis_end_list(query, &graph, &selection, table);
         lw_table_note(table, callers ? "Below each function: who calls it, and the "
                                        "share of its total time in these calls."
                                      : "Below each function: what it calls, and the "
                                        "share of its total time in these calls.");
+        lw_analysis_end_list(query, &graph, &selection, table);
     }
     lw_free(listing.edges);
     lw_selection_release(&selection);

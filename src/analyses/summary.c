@@ -1,7 +1,7 @@
 /* What ran, how long it took, where the time went and what to look at next, in about ten
  * lines: the first thing a person sees of a profile. */
 
-#include <stdio.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "analyses/analysis.h"
@@ -22,6 +22,8 @@ static const struct lw_column columns[] = {
 
 #define SELF_ROWS 3
 #define OWN_ROWS 2
+#define NEARLY 0.8      /* of the most: as good a place to look */
+#define OWN_SHARE 0.1   /* from so much on, one's own code is worth a look */
 #define PATH_STEPS 8    /* of the busiest path; more do not fit a line */
 #define PATH_SHARE 0.5  /* a path goes on while one callee has so much of its caller */
 #define COMMIT_DIGITS 9 /* as `lapwing runs` shows them */
@@ -41,10 +43,7 @@ static void add_row(struct summary *s, const char *what, double seconds, double 
     lw_table_add_text(s->table, what, strlen(what));
     lw_analysis_add_seconds(s->table, seconds);
     lw_analysis_add_share(s->table, share, 1);
-    if (s->text.failure)
-        s->table->failure = s->text.failure;
-    else
-        lw_table_add_text(s->table, s->text.bytes ? s->text.bytes : "", s->text.len);
+    lw_table_add_text(s->table, lw_analysis_text(s->table, &s->text), s->text.len);
     lw_buf_reset(&s->text);
 }
 
@@ -107,20 +106,35 @@ static void add_count(struct summary *s, const char *before, uint64_t count,
     lw_buf_addf(&s->text, " %s", count == 1 ? one : many);
 }
 
-static void add_recorded(struct summary *s)
+/* Of the threads that were asked for. */
+static bool add_recorded(struct summary *s, struct lw_error *err)
 {
     const struct lw_profile *profile = s->profile;
+    uint64_t thread_count = 0, process_count = 0;
+    uint32_t last = LW_NONE; /* threads of a process stand together */
+    bool *flags;
 
-    if (s->graph->source == LW_GRAPH_SAMPLES)
-        add_count(s, "", profile->sample_count, "sample of ", "samples of ");
-    else
+    if (!lw_query_threads(s->query, profile, &flags, err))
+        return false;
+    for (size_t i = 0; i < profile->thread_count; i++) {
+        if (flags && !flags[i])
+            continue;
+        thread_count++;
+        process_count += profile->threads[i].process != last;
+        last = profile->threads[i].process;
+    }
+    lw_free(flags);
+    if (lw_callgraph_has_calls(s->graph))
         add_count(s, "", (uint64_t)s->graph->calls, "call of ", "calls of ");
+    else
+        lw_buf_add_text(&s->text, "samples of ");
     add_count(s, "", s->graph->listed_count, "function", "functions");
     if (profile->thread_count > 0) {
-        add_count(s, ", ", profile->thread_count, "thread", "threads");
-        add_count(s, ", ", profile->process_count, "process", "processes");
+        add_count(s, ", ", thread_count, "thread", "threads");
+        add_count(s, ", ", process_count, "process", "processes");
     }
     add_row(s, "recorded", s->graph->total_s, NAN);
+    return true;
 }
 
 static void add_function(struct summary *s, const char *what,
@@ -135,19 +149,20 @@ static void add_function(struct summary *s, const char *what,
         lw_buf_add(&s->text, stripped.file, stripped.file_len);
         lw_buf_addf(&s->text, ":%u)", function->line);
     }
-    if (s->graph->source != LW_GRAPH_SAMPLES)
+    if (lw_callgraph_has_calls(s->graph))
         add_count(s, ", ", (uint64_t)function->cost.calls, "call", "calls");
     add_row(s, what, seconds, seconds / s->graph->total_s);
 }
 
-/* The first COUNT functions by KEY, only the person's own if MINE; *FIRST is the first,
- * if there is one. */
+/* The first COUNT functions by KEY, only the person's own if MINE. *CHOSEN is the one to
+ * look at next: the first, or a later one that has nearly as much. */
 static bool add_functions(struct summary *s, const char *what, const char *key,
-                          size_t count, bool mine, const struct lw_function **first,
+                          size_t count, bool mine, const struct lw_function **chosen,
                           struct lw_error *err)
 {
     struct lw_selection selection = { 0 };
     struct lw_query query;
+    double most_s = 0;
     size_t shown = 0;
     bool done;
 
@@ -162,10 +177,11 @@ static bool add_functions(struct summary *s, const char *what, const char *key,
 
         if (!(seconds > 0) || (mine && strcmp(function->name, "<module>") == 0))
             continue;
-        if (first && shown == 0)
-            *first = function;
         add_function(s, shown ? "" : what, function, seconds);
-        shown++;
+        if (shown++ == 0)
+            most_s = seconds;
+        if (shown == 1 || (mine && seconds >= NEARLY * most_s))
+            *chosen = function;
     }
     lw_selection_release(&selection);
     lw_query_release(&query);
@@ -225,31 +241,67 @@ static bool add_path(struct summary *s, struct lw_error *err)
     return done;
 }
 
-/* A name that needs no quoting and is its own pattern. */
-static bool is_plain(const struct lw_function *function)
+static bool is_letter(char c)
 {
-    return function->name_len > 0 &&
-           strspn(function->name,
-                  "abcdefghijklmnopqrstuvwxyz"
-                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == function->name_len;
+    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
+/* The word in a function's name by which a pattern finds it: "forward", and "conv2d" of
+ * "<built-in method torch.conv2d>" or "read" of "<method 'read' of ...>". */
+static void add_word(struct lw_buf *out, const struct lw_function *function)
+{
+    const char *start = strstr(function->name, "'");
+    const char *dot = strrchr(function->name, '.');
+    const char *space = strrchr(function->name, ' ');
+
+    if (start)
+        start++;
+    else if (dot || space)
+        start = (dot && (!space || dot > space) ? dot : space) + 1;
+    else
+        start = function->name;
+    while (is_letter(*start))
+        lw_buf_add_char(out, *start++);
+}
+
+/* "lapwing report", and the file if it is not the latest run that is meant. */
+static void add_report(struct summary *s)
+{
+    const char *file = lw_profile_fact(s->profile, "file");
+    bool is_named = file && strcmp(file, "standard input") != 0;
+    const char *quote = is_named && strpbrk(file, " $&'()*;<>?[]`|") ? "\"" : "";
+
+    lw_buf_add_text(&s->text, "lapwing report");
+    if (is_named)
+        lw_buf_addf(&s->text, " %s%s%s", quote, file, quote);
+}
+
+/* A function of one's own that has some of the time is where a change can be made;
+ * else who calls what takes the time is. */
 static void add_next(struct summary *s, const struct lw_function *first,
                      const struct lw_function *own)
 {
+    bool has_own = own && own->cost.total_s >= OWN_SHARE * s->graph->total_s;
     const char *tree =
-        s->graph->source == LW_GRAPH_GIVEN ? "" : "; 'lapwing report tree': the paths";
+        s->graph->source == LW_GRAPH_GIVEN ? "" : "; the view tree shows the paths";
 
-    if (own && is_plain(own))
-        lw_table_note(s->table,
-                      "Next: 'lapwing report callees %s': where its time goes%s.",
-                      own->name, tree);
-    else if (first && is_plain(first))
-        lw_table_note(s->table, "Next: 'lapwing report callers %s': who calls it%s.",
-                      first->name, tree);
+    struct lw_buf word;
+
+    lw_buf_init(&word, 0);
+    if (has_own || first)
+        add_word(&word, has_own ? own : first);
+    lw_buf_reset(&s->text);
+    add_report(s);
+    if (word.len > 0)
+        lw_table_note(s->table, "Next: '%s %s %s' shows %s%s.",
+                      lw_analysis_text(s->table, &s->text),
+                      has_own ? "callees" : "callers",
+                      lw_analysis_text(s->table, &word),
+                      has_own ? "where its time goes" : "who calls it", tree);
     else
-        lw_table_note(s->table, "Next: 'lapwing report functions': all of them%s.",
-                      tree);
+        lw_table_note(s->table, "Next: '%s functions' shows all%s.",
+                      lw_analysis_text(s->table, &s->text), tree);
+    lw_buf_release(&word);
 }
 
 static bool summarise(struct summary *s, struct lw_error *err)
@@ -261,8 +313,8 @@ static bool summarise(struct summary *s, struct lw_error *err)
     if (s->graph->listed_count == 0) {
         lw_analysis_note_empty(s->profile, s->table);
     } else {
-        add_recorded(s);
-        if (!add_functions(s, "most self time", "time", SELF_ROWS, false, &first,
+        if (!add_recorded(s, err) ||
+            !add_functions(s, "most self time", "time", SELF_ROWS, false, &first,
                            err) ||
             !add_functions(s, "own code, total", "cumulative", OWN_ROWS, true, &own,
                            err) ||

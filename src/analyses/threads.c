@@ -14,7 +14,6 @@ static const struct lw_column columns[] = {
     { "thread", "thread", LW_UNIT_TEXT, true },
     { "lived_ns", "lived", LW_UNIT_NS, false },
     { "calls", "calls", LW_UNIT_COUNT, false },
-    { "samples", "samples", LW_UNIT_COUNT, false },
     { "time_ns", "in functions", LW_UNIT_NS, false },
     { "time_share", "share", LW_UNIT_SHARE, false },
     { "longest", "longest in", LW_UNIT_TEXT, true },
@@ -24,7 +23,7 @@ static const struct lw_column columns[] = {
 #define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
 
 struct work {
-    uint64_t calls, samples;
+    uint64_t calls;
     uint64_t called_ns, sampled_ns;
     lw_stack_id longest; /* where most time of one row was spent */
     uint64_t longest_ns;
@@ -50,7 +49,6 @@ static void add_up(const struct lw_profile *profile, struct work *works)
     for (size_t i = 0; i < profile->sample_count; i++) {
         const struct lw_sample *sample = &profile->samples[i];
 
-        works[sample->thread].samples++;
         works[sample->thread].sampled_ns += sample->weight_ns;
         if (works[sample->thread].calls == 0)
             add_time(&works[sample->thread], sample->stack, sample->weight_ns);
@@ -97,10 +95,6 @@ static void add_thread(struct lw_table *table, const struct lw_profile *profile,
         lw_table_add_none(table);
     if (profile->call_count)
         lw_table_add_integer(table, (int64_t)work->calls);
-    else
-        lw_table_add_none(table);
-    if (profile->sample_count)
-        lw_table_add_integer(table, (int64_t)work->samples);
     else
         lw_table_add_none(table);
     lw_table_add_integer(table, (int64_t)time_of(work));
@@ -151,6 +145,6 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
 const struct lw_analysis lw_analysis_threads = {
     .name = "threads",
     .summary = "which threads there were, and what each did",
-    .want = LW_WANT_CALLS | LW_WANT_SAMPLES,
+    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
     .run = run,
 };

@@ -44,6 +44,7 @@ struct drawing {
     unsigned char *kept;    /* by node: enum kept; NULL: all are asked for */
     uint32_t *shown;        /* nodes to show, largest first */
     size_t shown_count;
+    size_t kept_count;     /* nodes that no restriction took out */
     uint32_t *first_child; /* by node, among those shown; 0: none */
     uint32_t *next_sibling;
 };
@@ -77,6 +78,7 @@ static bool apply_restriction(struct drawing *d,
     const struct lw_calltree_node *nodes = d->tree.nodes;
     bool keeps_below = restriction->kind == LW_RESTRICT_PATTERN;
 
+    d->kept[0] = KEPT_ABOVE;
     for (uint32_t i = 1; i < d->tree.node_count; i++) {
         unsigned char above = d->kept[nodes[i].parent];
         unsigned char *answer = &d->answers[nodes[i].frame];
@@ -99,7 +101,6 @@ static bool apply_restriction(struct drawing *d,
     for (size_t i = d->tree.node_count; i-- > 1;)
         if (d->kept[i] != KEPT_NOT && d->kept[nodes[i].parent] == KEPT_NOT)
             d->kept[nodes[i].parent] = KEPT_ABOVE;
-    d->kept[0] = KEPT_ABOVE;
     return true;
 }
 
@@ -184,10 +185,14 @@ static bool choose_nodes(struct drawing *d, struct lw_error *err)
     d->shown = lw_alloc(d->tree.node_count * sizeof(*d->shown), err);
     if (!d->shown)
         return false;
-    for (uint32_t i = 1; i < d->tree.node_count; i++)
-        if ((double)nodes[i].total_ns >= least && (!d->kept || d->kept[i]) &&
+    for (uint32_t i = 1; i < d->tree.node_count; i++) {
+        if (d->kept && d->kept[i] == KEPT_NOT)
+            continue;
+        d->kept_count++;
+        if ((double)nodes[i].total_ns >= least &&
             (!d->query->max_depth || nodes[i].depth <= d->query->max_depth))
             d->shown[d->shown_count++] = i;
+    }
     if (d->shown_count > 0)
         qsort_r(d->shown, d->shown_count, sizeof(*d->shown), compare_nodes,
                 d->tree.nodes);
@@ -251,21 +256,23 @@ static void add_nodes(const struct drawing *d, struct lw_table *table)
 
 static void add_words(const struct drawing *d, struct lw_table *table)
 {
-    size_t hidden = d->tree.node_count - 1 - d->shown_count;
-    struct lw_buf time;
+    size_t path_count = d->tree.node_count - 1;
+    struct lw_buf text;
 
-    lw_buf_init(&time, 0);
-    lw_units_add_ns(&time, (int64_t)d->tree.nodes[0].total_ns);
-    if (time.bytes)
-        lw_table_set_title(table, "%zu paths of calls, %s in all",
-                           d->tree.node_count - 1, time.bytes);
-    lw_buf_release(&time);
-    if (d->tree.node_count == 1)
+    lw_buf_init(&text, 0);
+    lw_units_add_count(&text, (int64_t)path_count);
+    lw_buf_add_text(&text, path_count == 1 ? " path of calls, " : " paths of calls, ");
+    lw_units_add_ns(&text, (int64_t)d->tree.nodes[0].total_ns);
+    if (path_count > 0)
+        lw_table_set_title(table, "%s in all", lw_analysis_text(table, &text));
+    lw_buf_reset(&text);
+    lw_units_add_count(&text, (int64_t)(d->kept_count - d->shown_count));
+    if (path_count == 0)
         lw_analysis_note_empty(d->profile, table);
-    else if (hidden > 0)
-        lw_table_note(table,
-                      "%zu paths are not shown; --min-share 0 --limit 0 shows all.",
-                      hidden);
+    else if (d->kept_count > d->shown_count)
+        lw_table_note(table, "%s more; --min-share 0 --limit 0 shows all.",
+                      lw_analysis_text(table, &text));
+    lw_buf_release(&text);
     lw_analysis_note_losses(d->profile, table);
 }
 

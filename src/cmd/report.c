@@ -89,13 +89,18 @@ struct request {
     int restriction_count;
 };
 
-/* A word names the profile if it must (it is "-", or ends as profiles do), or if it can
- * be nothing else: before the view any file, behind it only what a reader knows, since
- * `report functions train.py` asks for the functions of that file. */
-static bool names_profile(const struct request *request, const char *word)
+/* A word names the profile if it must (it is "-", or ends as profiles do, or stands
+ * before the view), or if it can be nothing else: before the view any file, behind it
+ * only what a reader knows, since `report functions train.py` asks for the functions of
+ * that file. NEXT is the word behind it, or NULL. */
+static bool names_profile(const struct request *request, const char *word,
+                          const char *next)
 {
-    return strcmp(word, "-") == 0 || lw_profile_has_suffix(word) ||
-           (!request->view && lw_file_exists(word)) || lw_profile_exists(word);
+    if (strcmp(word, "-") == 0 || lw_profile_has_suffix(word))
+        return true;
+    if (!request->view && (lw_file_exists(word) || (next && lw_analysis_find(next))))
+        return true;
+    return lw_profile_exists(word);
 }
 
 /* In either order at most one profile and one view, then restrictions. */
@@ -109,7 +114,7 @@ static void sort_words(struct request *request, int argc, char **argv)
 
         if (view && !request->view)
             request->view = view;
-        else if (!request->profile && names_profile(request, word))
+        else if (!request->profile && names_profile(request, word, argv[used + 1]))
             request->profile = word;
         else
             break;
@@ -178,6 +183,8 @@ static bool add_restrictions(const struct request *request, struct lw_query *que
         has_limit |= query->restrictions[query->restriction_count - 1].kind !=
                      LW_RESTRICT_PATTERN;
     }
+    if (args->limit != NO_LIMIT && !request->view->takes_restrictions)
+        return lw_fail(err, LW_ERR_USAGE, "%s takes no --limit", request->view->name);
     if (query->restriction_count > 0 && !request->view->takes_restrictions)
         return lw_fail(err, LW_ERR_USAGE,
                        "%s takes no restrictions; %s is neither a view nor a profile",

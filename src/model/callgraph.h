@@ -70,6 +70,13 @@ bool lw_callgraph_init(struct lw_callgraph *graph, const struct lw_profile *prof
                        struct lw_error *err) LW_MUST_CHECK;
 void lw_callgraph_release(struct lw_callgraph *graph); /* zeroed is fine */
 
+/* Were calls counted? Samples have none; nor has what samplers save for pstats: 0, or
+ * -1 in each function. */
+static inline bool lw_callgraph_has_calls(const struct lw_callgraph *graph)
+{
+    return graph->calls > 0 || graph->listed_count == 0;
+}
+
 /* What LW_GRAPH_ANY would be for PROFILE. */
 enum lw_graph_source lw_callgraph_source(const struct lw_profile *profile);
 

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Writes a recording to report on: make_run.py STORY FOLDER.
+
+Written from docs/format.md alone, so that a mistake in our own writer cannot hide
+behind the same mistake in our reader. Stories: train (calls of two processes), samples,
+empty, deep (a recursion of ten thousand calls).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from pathlib import Path
+
+META, STRINGS, FRAMES, STACKS, THREADS, CALLS, SAMPLES, LOSSES = 1, 2, 3, 4, 5, 6, 7, 10
+TORCH = "/home/me/project/.venv/lib/python3.11/site-packages/torch"
+MS = 1_000_000
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def varints(values: list[int]) -> bytes:
+    return b"".join(map(varint, values))
+
+
+def steps(values: list[int]) -> bytes:
+    pairs = zip([0, *values], values, strict=False)
+    return b"".join(
+        varint((b - a) << 1 if b >= a else (a - b) * 2 - 1) for a, b in pairs
+    )
+
+
+def chunk(kind: int, rows: int, body: bytes) -> bytes:
+    head = b"\xf5lw\xc1" + struct.pack("<HBB", kind, 0, 0)
+    head += struct.pack("<IIII", len(body), len(body), rows, crc32c(body))
+    return head + struct.pack("<I", crc32c(head)) + body
+
+
+class Process:
+    """One process: threads, and what was counted on each path of functions."""
+
+    def __init__(self, number: int, **meta: object) -> None:
+        self.number = number
+        self.meta = {key: str(value).encode() for key, value in meta.items()}
+        self.strings: dict[bytes, int] = {b"": 0}
+        self.frames: dict[tuple[int, ...], int] = {}
+        self.stacks: dict[tuple[int, int], int] = {}
+        self.threads: list[tuple[int, int, int, int]] = []
+        self.calls: list[tuple[int, int, int, int]] = []
+        self.samples: list[tuple[int, int, int, int]] = []
+        self.losses: list[tuple[int, int, int]] = []
+
+    def string(self, text: str) -> int:
+        return self.strings.setdefault(text.encode(), len(self.strings))
+
+    def thread(self, tid: int, name: str, start: int, end: int) -> int:
+        self.threads.append((tid, self.string(name), start, end))
+        return len(self.threads) - 1
+
+    def stack(self, path: str) -> int:
+        """ "name@file:first:line name ..." from the outermost; no file: a builtin."""
+        stack = 0
+        for word in path.split():
+            name, _, place = word.partition("@")
+            file, first, line = (*place.split(":"), "0", "0")[:3]
+            if not place:
+                name = f"<built-in method {name}>"
+            key = (self.string(name), self.string(file), int(first), int(line))
+            frame = (*key, 0 if place else 1)
+            number = self.frames.setdefault(frame, len(self.frames) + 1)
+            stack = self.stacks.setdefault((stack, number), len(self.stacks) + 1)
+        return stack
+
+    def call(self, thread: int, path: str, calls: int, self_ns: int) -> None:
+        self.calls.append((thread, self.stack(path), calls, self_ns))
+
+    def sample(self, thread: int, path: str, weight: int) -> None:
+        self.samples.append((thread, self.stack(path), weight, 1))
+
+    def loss(self, cause: str, unit: str, count: int) -> None:
+        self.losses.append((self.string(cause), self.string(unit), count))
+
+    def chunks(self) -> bytes:
+        def columns(rows: list, *kinds: object) -> bytes:
+            return b"".join(
+                kind([row[i] for row in rows])  # type: ignore[operator]
+                for i, kind in enumerate(kinds)
+            )
+
+        texts = list(self.strings)[1:]
+        frames = list(self.frames)
+        parents = [number - parent for (parent, _), number in self.stacks.items()]
+        meta = b"".join(
+            varint(len(k)) + k.encode() + varint(len(v)) + v
+            for k, v in self.meta.items()
+        )
+        out = chunk(META, len(self.meta), meta)
+        out += chunk(
+            STRINGS,
+            len(texts),
+            varint(1) + varints([len(t) for t in texts]) + b"".join(texts),
+        )
+        if frames:
+            body = columns([f[:4] for f in frames], steps, steps, steps, steps)
+            body += varints([0] * len(frames)) + varints([f[4] for f in frames])
+            out += chunk(FRAMES, len(frames), varint(1) + body)
+            body = varints(parents) + steps([frame for _, frame in self.stacks])
+            out += chunk(STACKS, len(self.stacks), varint(1) + body)
+        rows = [(i, *thread) for i, thread in enumerate(self.threads)]
+        out += chunk(THREADS, len(rows), columns(rows, *[varints] * 5))
+        if self.calls:
+            body = columns(self.calls, steps, steps, varints, varints)
+            out += chunk(CALLS, len(self.calls), varint(0) + varint(0) + body)
+        if self.samples:
+            times = steps([1000 * MS + i * MS for i in range(len(self.samples))])
+            weights = varints([s[2] for s in self.samples])
+            rest = [(s[0], s[1], s[3]) for s in self.samples]
+            body = times + weights + columns(rest, steps, steps, varints)
+            out += chunk(SAMPLES, len(self.samples), body)
+        if self.losses:
+            out += chunk(LOSSES, len(self.losses), columns(self.losses, *[varints] * 3))
+        return out
+
+    def write(self, folder: Path) -> None:
+        head = b"\x89LAP\r\n\x1a\n" + struct.pack("<HHI", 1, 0, 1)
+        head += struct.pack("<IIII", self.number, 1, 1, 0)
+        head += struct.pack("<QQ", 1000 * MS, 4000 * MS) + bytes(12)
+        head += struct.pack("<I", crc32c(head))
+        path = folder / f"p{self.number:04}-000001.seg"
+        path.write_bytes(head + self.chunks())
+
+
+def train() -> list[Process]:
+    main = Process(1, pid=4242, command="train.py --epochs 3", python="3.11.7")
+    main.meta |= {"start_ns": b"1000000000", "end_ns": b"4000000000", "exit_code": b"0"}
+    thread = main.thread(4242, "MainThread", 1000 * MS, 4000 * MS)
+    epoch = "<module>@train.py:1 main@train.py:40 train_epoch@train.py:22 "
+    loader = epoch + f"__next__@{TORCH}/utils/data/dataloader.py:630 "
+    forward = epoch + "forward@/home/me/project/model.py:12 "
+    for path, calls, self_ms in [
+        ("<module>@train.py:1", 1, 2),
+        ("<module>@train.py:1 main@train.py:40", 1, 8),
+        (epoch, 3, 30),
+        (loader, 90, 90),
+        (loader + "time.sleep", 90, 400),
+        (forward, 90, 260),
+        (forward + "torch.conv2d", 180, 900),
+        (epoch + "flatten@utils/tree.py:5", 3, 5),
+        (epoch + "flatten@utils/tree.py:5 flatten@utils/tree.py:5", 12, 25),
+        (epoch + f"backward@{TORCH}/_tensor.py:463", 90, 700),
+        ("<module>@train.py:1 main@train.py:40 flatten@eval/tree.py:5", 1, 3),
+    ]:
+        main.call(thread, path, calls, self_ms * MS)
+    helper = main.thread(4243, "pin memory", 1100 * MS, 3900 * MS)
+    main.call(helper, "run@/usr/lib/python3.11/threading.py:964", 1, 1 * MS)
+    pin = f"run@/usr/lib/python3.11/threading.py:964 pin@{TORCH}/utils/data/pin.py:20"
+    main.call(helper, pin, 90, 45 * MS)
+    main.loss("ring full", "spans", 1234)
+
+    worker = Process(2, pid=4250, ppid=4242, command="train.py", python="3.11.7")
+    worker.meta |= {"start_ns": b"1200000000", "exit_code": b"137"}
+    thread = worker.thread(4250, "MainThread", 1200 * MS, 0)
+    worker.call(thread, "load@/home/me/project/images.py:9", 90, 350 * MS)
+    return [main, worker]
+
+
+def samples() -> list[Process]:
+    main = Process(1, pid=4242, command="train.py", python="3.11.7", start_ns=10**9)
+    thread = main.thread(4242, "MainThread", 1000 * MS, 4000 * MS)
+    step = "main@train.py:40:41 step@train.py:10:"
+    for path, count in [
+        (step + "11", 3),
+        (step + "12", 2),
+        (step + "12 torch.conv2d", 14),
+        ("main@train.py:40:42 evaluate@train.py:30:33", 6),
+        ("main@train.py:40:42", 1),
+    ]:
+        for _ in range(count):
+            main.sample(thread, path, 10 * MS)
+    return [main]
+
+
+def empty() -> list[Process]:
+    main = Process(1, pid=4242, command="true", start_ns=10**9, exit_code=0)
+    main.thread(4242, "MainThread", 1000 * MS, 4000 * MS)
+    return [main]
+
+
+def deep() -> list[Process]:
+    main = Process(1, pid=4242, command="deep.py", python="3.11.7", start_ns=10**9)
+    thread = main.thread(4242, "MainThread", 1000 * MS, 4000 * MS)
+    key = (main.string("down"), main.string("deep.py"), 1, 0)
+    frame = main.frames.setdefault((*key, 0), 1)
+    for depth in range(10000):
+        main.stacks[depth, frame] = depth + 1
+        main.calls.append((thread, depth + 1, 1, MS))
+    return [main]
+
+
+def main() -> None:
+    story, folder = sys.argv[1], Path(sys.argv[2])
+    folder.mkdir(parents=True)
+    processes = globals()[story]()
+    for process in processes:
+        process.write(folder)
+    about = {
+        "format": "lapwing run",
+        "major": 1,
+        "minor": 0,
+        "state": "finished",
+        "command": processes[0].meta["command"].decode(),
+        "facts": {
+            "cwd": "/home/me/project",
+            "host": "lab7",
+            "python": "3.11.7",
+            "commit": "1cc6fe5a9b829f57bd9f7006a9df6433bf07c0ae",
+            "dirty": "yes",
+        },
+        "clock": {
+            "start_ns": 1000 * MS,
+            "end_ns": 4000 * MS,
+            "wall_start_ns": 1794773251000000000,
+            "wall_end_ns": 1794773254000000000,
+        },
+        "exit_code": 0,
+    }
+    (folder / "run.json").write_text(json.dumps(about))
+
+
+main()
