@@ -124,13 +124,15 @@ bool lw_commit_read(struct lw_commit *commit)
 
 void lw_commit_wait(struct lw_commit *commit, uint64_t deadline_ns)
 {
-    while (commit->fd >= 0 && !lw_commit_read(commit)) {
+    lw_commit_read(commit);
+    while (commit->fd >= 0) {
         struct pollfd pollfd = { commit->fd, POLLIN, 0 };
         uint64_t now = lw_clock_ns();
 
         if (now >= deadline_ns ||
             poll(&pollfd, 1, (int)((deadline_ns - now) / 1000000) + 1) < 0)
             break;
+        lw_commit_read(commit);
     }
 }
 
