@@ -20,6 +20,7 @@ class Config:
     margin: float
     learning_rate: float
     augmentation: str  # "lazy", "eager" or "off"
+    threads: int
     seed: int
 
 
@@ -30,11 +31,11 @@ def parse_args(args: list[str] | None = None) -> Config:
     )
     parser.add_argument("--p", type=int, default=8, help="classes in a batch")
     parser.add_argument("--k", type=int, default=6, help="images of each class")
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=7)
     parser.add_argument("--embedding-dim", type=int, default=32)
-    parser.add_argument("--classes", type=int, default=40, help="in the data set")
-    parser.add_argument("--images-per-class", type=int, default=20)
-    parser.add_argument("--image-size", type=int, default=32)
+    parser.add_argument("--classes", type=int, default=48, help="in the data set")
+    parser.add_argument("--images-per-class", type=int, default=16)
+    parser.add_argument("--image-size", type=int, default=24)
     parser.add_argument("--margin", type=float, default=0.2)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument(
@@ -42,6 +43,12 @@ def parse_args(args: list[str] | None = None) -> Config:
         choices=("lazy", "eager", "off"),
         default="lazy",
         help="lazy: anew each time an image is drawn; eager: once, before training",
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="for torch; the tensors are so small that a second mostly waits",
     )
     parser.add_argument("--seed", type=int, default=0)
     config = Config(**vars(parser.parse_args(args)))

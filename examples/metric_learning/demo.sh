@@ -25,9 +25,8 @@ show() {
 echo "A student's training: images in P-K batches, a triplet loss, and a logger that"
 echo "measures how far apart the classes are after each epoch. Why is it slow?"
 
+# It ends with a summary, the same that `lapwing report` gives later.
 show lapwing run --calls examples/metric_learning/train.py "$@"
-
-show lapwing report summary
 
 # Which of the program's own functions take the time, with all they call.
 show lapwing report functions --mine --sort cumulative --limit 12

@@ -39,6 +39,7 @@ def embed_all(model: EmbeddingNet, images: Tensor) -> Tensor:
 
 def train(config: Config) -> TrainingLogger:
     """The whole training; gives back its log."""
+    torch.set_num_threads(config.threads)
     torch.manual_seed(config.seed)
     images, labels = make_images(
         config.classes, config.images_per_class, config.image_size, config.seed
