@@ -18,6 +18,7 @@
 #include "recorder/commit.h"
 #include "recorder/facts.h"
 #include "recorder/inject.h"
+#include "recorder/processes.h"
 #include "recorder/program.h"
 #include "recorder/recorder.h"
 #include "writers/render.h"
@@ -430,7 +431,7 @@ static void record(struct session *session)
     lw_recorder_ended(recorder, pid, recorder->run.info.exit_code);
 
     deadline_ns = lw_clock_ns() + GRACE_NS;
-    while (recorder->process_count > 0 && lw_clock_ns() < deadline_ns)
+    while (lw_processes_live(recorder) > 0 && lw_clock_ns() < deadline_ns)
         work(session, deadline_ns);
     lw_commit_wait(&session->commit, lw_clock_ns() + COMMIT_NS);
     save_commit(session);

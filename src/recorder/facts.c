@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -178,6 +180,27 @@ uint64_t lw_facts_image(pid_t pid)
     for (int field = AFTER_NAME; at && field <= START_STACK; field++)
         at = strchr(at + 1, ' ');
     return at ? strtoull(at, NULL, 10) : 0;
+}
+
+/* The first version of struct pidfd_info (linux/pidfd.h), which headers older than the
+ * kernel lack. */
+struct process_info {
+    uint64_t mask;
+    uint64_t control_group;
+    uint32_t ids[11];
+    int32_t wait_status;
+};
+#define GET_PROCESS_INFO _IOWR(0xff, 11, struct process_info)
+#define INFO_HAS_EXIT 8u
+
+int lw_facts_exit_code(int pid_fd)
+{
+    struct process_info info = { .mask = INFO_HAS_EXIT };
+
+    if (ioctl(pid_fd, GET_PROCESS_INFO, &info) != 0 || !(info.mask & INFO_HAS_EXIT))
+        return -1;
+    return WIFSIGNALED(info.wait_status) ? 128 + WTERMSIG(info.wait_status)
+                                         : WEXITSTATUS(info.wait_status);
 }
 
 /* The LEN bytes at TEXT, strings with their NULs, as a list up to NULL; one piece of

@@ -29,6 +29,11 @@ int64_t lw_facts_rank(pid_t pid);
  * or not to be seen. Where its stack begins, in fact, which the kernel picks anew. */
 uint64_t lw_facts_image(pid_t pid);
 
+/* The exit code, as a shell gives it, of the process behind PID_FD, which need not be a
+ * child of ours; -1: not known (yet: its parent has not waited for it), or the kernel is
+ * older than 6.15. */
+int lw_facts_exit_code(int pid_fd);
+
 /* What a hello's text says (agent/layout.h): strings one behind the other. */
 struct lw_hello_text {
     const char *executable; /* "" if it was cut off */

@@ -45,7 +45,7 @@ struct lw_recorder {
     struct lw_listener listener;
     struct lw_calibration calibration;
     int timer_fd;
-    struct lw_watched **processes; /* those that live; owned */
+    struct lw_watched **processes; /* those that live or have just died; owned */
     size_t process_count;
     size_t process_capacity;
     uint32_t last_number;       /* processes recorded so far */
@@ -82,6 +82,9 @@ void lw_recorder_discard(struct lw_recorder *recorder);
 
 /* Do what is due; never waits. */
 void lw_recorder_work(struct lw_recorder *recorder);
+
+/* Look again soon: rings may fill quickly. */
+void lw_recorder_hurry(struct lw_recorder *recorder);
 
 /* Our own child PID has ended with EXIT_CODE (as a shell gives it). Every other process
  * is noticed without being told. */

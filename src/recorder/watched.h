@@ -35,9 +35,11 @@ struct lw_watched_thread {
 
 struct lw_watched {
     uint64_t pid;
-    int pid_fd;       /* readable when the process has ended; -1: none; owned */
-    uint32_t number;  /* of its series of segments */
-    uint64_t image;   /* lw_facts_image() when it said hello */
+    int pid_fd;           /* readable when the process has ended; -1: none; owned */
+    uint32_t number;      /* of its series of segments */
+    uint64_t death_ns;    /* when it was seen to have ended; 0: lives */
+    uint64_t death_ticks; /* the same on its own clock; both are the owner's to set */
+    uint64_t image;       /* lw_facts_image() when it said hello */
     bool is_replaced; /* it has become another program since: nothing more will come */
 
     struct lw_shared shared;

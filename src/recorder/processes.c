@@ -1,0 +1,313 @@
+/* Who is recorded: hellos, deaths, exit codes, and those who come at a bad time. */
+
+#include "recorder/processes.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "recorder/facts.h"
+
+/* Segments a small share of the maximum, so that thinning has something to take. */
+#define SEGMENTS_IN_MAX 16
+#define SEGMENT_BYTES_LEAST (64u << 10)
+#define SEGMENT_BYTES_MOST (8u << 20)
+
+/* Processes kept while the disk is full; each holds two descriptors. */
+#define LATE_MOST 256
+
+/* The kernel knows a process's exit code once its parent has asked for it; one that
+ * nobody asks for is not waited for longer. */
+#define EXIT_CODE_NS 1000000000ull
+
+void lw_processes_note_loss(struct lw_recorder *recorder, const char *cause,
+                            uint64_t count)
+{
+    if (count > 0 &&
+        !lw_run_info_add_loss(&recorder->run.info, cause, "processes", count, NULL))
+        recorder->unsaved_count++;
+}
+
+struct lw_watched_look lw_processes_look(struct lw_recorder *recorder)
+{
+    lw_calibration_look(&recorder->calibration);
+    return (struct lw_watched_look){ .calibration = &recorder->calibration };
+}
+
+static int exit_code_of(const struct lw_recorder *recorder,
+                        const struct lw_watched *watched)
+{
+    if (recorder->child_pid > 0 && (pid_t)watched->pid == recorder->child_pid)
+        return recorder->child_exit_code;
+    return watched->death_ns ? lw_facts_exit_code(watched->pid_fd) : -1;
+}
+
+void lw_processes_close(struct lw_recorder *recorder, size_t index)
+{
+    struct lw_watched *watched = recorder->processes[index];
+    struct lw_watched_look look = lw_processes_look(recorder);
+
+    look.is_last = true;
+    look.end_ticks = watched->death_ticks;
+    recorder->processes[index] = recorder->processes[--recorder->process_count];
+    if (!lw_watched_close(watched, &look, exit_code_of(recorder, watched),
+                          &recorder->trouble))
+        recorder->unsaved_count++;
+}
+
+/* ---- deaths ------------------------------------------------------------------------- */
+
+void lw_processes_died(struct lw_recorder *recorder, uint32_t number)
+{
+    struct lw_watched_look look = lw_processes_look(recorder);
+    struct lw_watched *watched = NULL;
+    double fill;
+
+    for (size_t i = 0; !watched && i < recorder->process_count; i++) {
+        if (recorder->processes[i]->number == number)
+            watched = recorder->processes[i];
+    }
+    if (!watched || watched->death_ns)
+        return;
+    epoll_ctl(recorder->fd, EPOLL_CTL_DEL, watched->pid_fd, NULL);
+    watched->death_ns = lw_clock_ns();
+    watched->death_ticks = lw_calibration_now(watched->shared.clock);
+    look.is_last = true;
+    look.end_ticks = watched->death_ticks;
+    if (!lw_watched_read(watched, &look, &fill, &recorder->trouble)) {
+        /* There is one more look when it is closed. */
+    }
+}
+
+void lw_processes_bury(struct lw_recorder *recorder)
+{
+    uint64_t now_ns = lw_clock_ns();
+
+    for (size_t i = recorder->process_count; i-- > 0;) {
+        const struct lw_watched *watched = recorder->processes[i];
+
+        if (watched->death_ns && (exit_code_of(recorder, watched) >= 0 ||
+                                  now_ns - watched->death_ns > EXIT_CODE_NS))
+            lw_processes_close(recorder, i);
+    }
+}
+
+size_t lw_processes_live(const struct lw_recorder *recorder)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < recorder->process_count; i++)
+        count += recorder->processes[i]->death_ns == 0;
+    return count;
+}
+
+/* ---- hellos ------------------------------------------------------------------------- */
+
+/* A process that says hello again has replaced itself (exec): what it was before ended
+ * when the new region was made. */
+static void close_predecessor(struct lw_recorder *recorder,
+                              const struct lw_watched *now)
+{
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        struct lw_watched *before = recorder->processes[i];
+
+        if (before->pid != now->pid)
+            continue;
+        if (before->shared.clock == now->shared.clock && !before->death_ticks)
+            before->death_ticks = now->shared.start_ticks;
+        lw_processes_close(recorder, i);
+        return;
+    }
+}
+
+/* A forked process starts as its parent's image, and may have become another program
+ * before we came to look. */
+static void inherit_image(const struct lw_recorder *recorder, struct lw_watched *child)
+{
+    if (!(child->shared.flags & LW_AGENT_FORKED))
+        return;
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        const struct lw_watched *watched = recorder->processes[i];
+
+        if (watched->pid == child->shared.parent_pid && !watched->is_replaced)
+            child->image = watched->image;
+    }
+}
+
+static void set_python(struct lw_recorder *recorder, const char *version)
+{
+    struct lw_run_info *info = &recorder->run.info;
+
+    if (version[0] == '\0' || lw_run_info_fact(info, "python"))
+        return;
+    if (!lw_run_info_set_fact(info, "python", version, NULL) ||
+        !lw_run_save(&recorder->run, &recorder->trouble)) {
+        /* run.json is saved again at the end. */
+    }
+}
+
+static struct lw_watched *open_process(struct lw_recorder *recorder,
+                                       struct lw_hello *hello, struct lw_error *err)
+{
+    struct lw_hello_text text;
+    struct lw_watched_facts facts = { .pid = (uint64_t)hello->pid };
+    struct lw_watched *watched = NULL;
+    uint64_t segment_bytes = recorder->max_bytes / SEGMENTS_IN_MAX;
+
+    if (segment_bytes > SEGMENT_BYTES_MOST || recorder->max_bytes == 0)
+        segment_bytes = SEGMENT_BYTES_MOST;
+    if (segment_bytes < SEGMENT_BYTES_LEAST)
+        segment_bytes = SEGMENT_BYTES_LEAST;
+    facts.segment_bytes = segment_bytes;
+    if (lw_facts_read_hello(&text, hello->text, hello->text_len, err)) {
+        facts.command = text.command.bytes;
+        facts.python = text.python;
+        facts.rank = lw_facts_rank(hello->pid);
+        set_python(recorder, text.python);
+        watched = lw_watched_open(recorder->run.path, recorder->last_number + 1,
+                                  hello->region_fd, hello->pid_fd, &facts, err);
+        if (watched)
+            hello->pid_fd = -1;
+    }
+    lw_buf_release(&text.command);
+    return watched;
+}
+
+static void follow(struct lw_recorder *recorder, struct lw_watched *watched)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.u32 = watched->number };
+
+    if (watched->shared.flags & LW_AGENT_TIMELINE)
+        lw_recorder_hurry(recorder); /* until we know how quickly its rings fill */
+    if (watched->pid_fd < 0 ||
+        epoll_ctl(recorder->fd, EPOLL_CTL_ADD, watched->pid_fd, &event) != 0)
+        lw_processes_died(recorder, watched->number);
+}
+
+/* Begin to record who said hello. */
+static bool greet(struct lw_recorder *recorder, struct lw_hello *hello,
+                  struct lw_error *err)
+{
+    struct lw_watched *watched;
+
+    if (!lw_grow(&recorder->processes, &recorder->process_capacity,
+                 recorder->process_count + 1, sizeof(*recorder->processes), err) ||
+        !(watched = open_process(recorder, hello, err)))
+        return false;
+    recorder->last_number++;
+    inherit_image(recorder, watched);
+    close_predecessor(recorder, watched);
+    recorder->processes[recorder->process_count++] = watched;
+    follow(recorder, watched);
+    return true;
+}
+
+/* ---- those who come when the disk is full ------------------------------------------- */
+
+static bool keep_for_later(struct lw_recorder *recorder, struct lw_hello *hello)
+{
+    struct lw_late_guest *guest;
+    char *text;
+
+    if (recorder->late_count == LATE_MOST ||
+        !lw_grow(&recorder->late, &recorder->late_capacity, recorder->late_count + 1,
+                 sizeof(*recorder->late), NULL) ||
+        !(text = lw_copy_text(hello->text, hello->text_len, NULL)))
+        return false;
+    guest = &recorder->late[recorder->late_count++];
+    *guest = (struct lw_late_guest){ hello->pid, hello->region_fd, hello->pid_fd, text,
+                                     hello->text_len };
+    hello->region_fd = hello->pid_fd = -1;
+    return true;
+}
+
+static void refuse(struct lw_recorder *recorder, struct lw_error *err)
+{
+    lw_error_prefix(err, "could not be recorded");
+    lw_processes_note_loss(recorder, err->text, 1);
+    recorder->refused_count++;
+}
+
+void lw_processes_greet_late(struct lw_recorder *recorder, bool at_end)
+{
+    size_t done = 0;
+
+    while (done < recorder->late_count) {
+        struct lw_late_guest *guest = &recorder->late[done];
+        struct lw_error err = { LW_OK, "" };
+        struct lw_hello hello = { LW_HELLO_REGION, guest->pid,  guest->region_fd,
+                                  guest->pid_fd,   guest->text, guest->text_len };
+
+        if (!greet(recorder, &hello, &err)) {
+            if (!at_end)
+                break;
+            refuse(recorder, &err);
+            if (hello.pid_fd >= 0)
+                close(hello.pid_fd);
+        }
+        close(hello.region_fd);
+        lw_free(guest->text);
+        done++;
+    }
+    recorder->late_count -= done;
+    if (done > 0)
+        memmove(recorder->late, recorder->late + done,
+                recorder->late_count * sizeof(*recorder->late));
+}
+
+/* ---- sentences and hellos ----------------------------------------------------------- */
+
+/* A sentence from a process: why it is not recorded, or something to know. */
+static void take_sentence(struct lw_recorder *recorder, const struct lw_hello *hello)
+{
+    struct lw_run_info *info = &recorder->run.info;
+    const char *before = lw_run_info_fact(info, "note");
+    struct lw_buf note;
+
+    if (hello->kind == LW_HELLO_REFUSED) {
+        lw_processes_note_loss(recorder, hello->text, 1);
+        recorder->refused_count++;
+        return;
+    }
+    if (before && strstr(before, hello->text))
+        return;
+    lw_buf_init(&note, LW_HELLO_TEXT_BYTES);
+    lw_buf_addf(&note, "%s%s%s", before ? before : "", before ? "; " : "", hello->text);
+    if (!lw_buf_check(&note, NULL) ||
+        !lw_run_info_set_fact(info, "note", note.bytes, NULL))
+        recorder->unsaved_count++;
+    lw_buf_release(&note);
+}
+
+static void take_hello(struct lw_recorder *recorder, struct lw_hello *hello)
+{
+    struct lw_error err = { LW_OK, "" };
+
+    if (hello->kind == LW_HELLO_REGION) {
+        if (!greet(recorder, hello, &err) &&
+            !(err.code == LW_ERR_IO && keep_for_later(recorder, hello)))
+            refuse(recorder, &err);
+    } else if (hello->kind == LW_HELLO_REFUSED || hello->kind == LW_HELLO_NOTE) {
+        take_sentence(recorder, hello);
+    }
+    if (hello->region_fd >= 0)
+        close(hello->region_fd);
+    if (hello->pid_fd >= 0)
+        close(hello->pid_fd);
+}
+
+bool lw_processes_take_hellos(struct lw_recorder *recorder)
+{
+    struct lw_hello hello;
+    bool came = false, more;
+
+    do { /* once more after the last: a full house makes room as it is heard */
+        more = lw_listener_accept(&recorder->listener);
+        came = came || more;
+        while (lw_listener_next(&recorder->listener, &hello))
+            take_hello(recorder, &hello);
+    } while (more);
+    return came;
+}
