@@ -235,3 +235,50 @@ def test_time_asleep_in_a_call_is_its_time(
     run(lapwing, ["-q", "--", python, "-c", script], tmp_path)
     assert len(view(lapwing, tmp_path, "threads")["rows"]) == 2
     assert 0.49 < self_s(lapwing, tmp_path, "nap") < 0.7
+
+
+def test_builtins_are_recorded_when_asked_for(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = "def f():\n    for i in range(50): len('x')\nf()"
+    run(lapwing, ["-q", "--c-calls", "--", python, "-c", script], tmp_path)
+    counts = calls(lapwing, tmp_path)
+    assert counts["<built-in method builtins.len>"] >= 50
+    assert counts["f"] == 1
+
+
+def test_a_timeline_leaves_out_calls_shorter_than_asked(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = (
+        "import time\n"
+        "def short(): pass\n"
+        "def long(): time.sleep(0.03)\n"
+        "for i in range(100): short()\n"
+        "for i in range(3): long()\n"
+    )
+    options = ["-q", "--calls=timeline", "--min-span", "20ms"]
+    run(lapwing, [*options, "--", python, "-c", script], tmp_path)
+    assert calls(lapwing, tmp_path)["short"] == 100
+    short = sum(file.stat().st_size for file in (tmp_path / "x.lap").glob("*.seg"))
+    shutil.rmtree(tmp_path / "x.lap")
+    run(lapwing, ["-q", "--calls=timeline", "--", python, "-c", script], tmp_path)
+    assert short < sum(f.stat().st_size for f in (tmp_path / "x.lap").glob("*.seg"))
+
+
+def test_min_span_without_a_timeline_is_a_mistake(lapwing: str, tmp_path: Path) -> None:
+    done = run(lapwing, ["--min-span", "1ms", "true"], tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "lapwing: --min-span is for --calls=timeline\n"
+
+
+def test_a_run_within_a_run_is_its_own(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = "def f(): pass\nf()"
+    inner = [lapwing, "run", "-q", "-o", "inner.lap", "--", python, "-c", script]
+    assert run(lapwing, ["-q", "--", *inner], tmp_path).returncode == 0
+    assert calls(lapwing, tmp_path)["f"] == 0
+    (tmp_path / "x.lap").rename(tmp_path / "outer.lap")
+    (tmp_path / "inner.lap").rename(tmp_path / "x.lap")
+    assert calls(lapwing, tmp_path)["f"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,21 @@ def test_ranks_are_taken_from_the_environment(
     rows = view(lapwing, tmp_path, "processes")["rows"]
     ranks = [row["rank"] for row in rows if row["rank"] is not None]
     assert sorted(ranks) == [0, 1, 2]
+
+
+def test_the_ranks_of_torchrun_are_recorded(lapwing: str, tmp_path: Path) -> None:
+    script = (
+        "import torch.distributed as dist\n"
+        "def step(i): pass\n"
+        "dist.init_process_group('gloo')\n"
+        "for i in range(100): step(i)\n"
+        "dist.barrier()\n"
+        "dist.destroy_process_group()\n"
+    )
+    (tmp_path / "train.py").write_text(script)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    done = run(lapwing, ["--", *torchrun, "train.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert calls(lapwing, tmp_path)["step"] == 200
+    rows = view(lapwing, tmp_path, "processes")["rows"]
+    assert sorted(str(row["rank"]) for row in rows) == ["0", "1", "None"]
