@@ -40,7 +40,8 @@ struct py_compat {
     PyThreadState *(*next_thread)(PyThreadState *state);
     size_t frame_code; /* of the code object in a frame, bytes */
     size_t frame_globals;
-    size_t frame_owner;    /* of the byte that tells a generator's frame; 0: none */
+    size_t frame_inner; /* of that frame in the frame object a hook gets; 0: itself */
+    size_t frame_owner; /* of the byte that tells a generator's frame; 0: none */
     size_t thread_profile; /* of the thread's profile function */
     bool
         calls_are_inlined; /* 3.11: a Python call takes no C stack unless PEP 523 is on */

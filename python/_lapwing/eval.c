@@ -41,6 +41,14 @@ static PyObject *frame_code(void *frame)
     return *(PyObject **)((char *)frame + py_tracer.compat.frame_code);
 }
 
+/* The frame in a frame object. */
+static void *inner_frame(void *object)
+{
+    size_t offset = py_tracer.compat.frame_inner;
+
+    return offset ? *(void **)((char *)object + offset) : object;
+}
+
 static py_trace_function *thread_hook(PyThreadState *state)
 {
     return (py_trace_function *)((char *)state + py_tracer.compat.thread_profile);
@@ -97,7 +105,6 @@ static bool hook_this_thread(PyThreadState *state)
     if (!py_thread.has_limits)
         find_stack_limit();
     py_thread.profile_hook = *thread_hook(state) == profile_hook;
-    py_thread.only_epoch = 0;
     return py_thread.profile_hook;
 }
 
@@ -149,11 +156,34 @@ static void choose_eval(PyThreadState *state)
         py_tracer.compat.set_eval(interpreter, previous);
 }
 
+/* Enter and leave in the one lane there usually is, or in all of LANES. */
+static void enter(unsigned lanes, uint32_t function)
+{
+    struct lw_calls_thread *calls = py_tracer_only();
+
+    if (__builtin_expect(calls != NULL, 1)) {
+        lw_calls_enter(calls, function, lw_ticks_now(py_tracer.use_tsc));
+    } else {
+        py_tracer_refresh();
+        py_tracer_enter(lanes, function);
+    }
+}
+
+static void leave(unsigned lanes)
+{
+    struct lw_calls_thread *calls = py_tracer_only();
+
+    if (__builtin_expect(calls != NULL, 1))
+        lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
+    else
+        py_tracer_leave(lanes);
+}
+
 static void enter_builtin(unsigned lanes, const struct py_function_slot *slot)
 {
     /* What sets another hook may never return to this one: it gets no call. */
     if (lanes && slot->role != PY_ROLE_SETS_HOOK)
-        py_tracer_enter(lanes, slot->number);
+        enter(lanes, slot->number);
     if (slot->role == PY_ROLE_PLAIN)
         return;
     if (slot->role == PY_ROLE_STARTS_THREAD)
@@ -165,11 +195,16 @@ static void enter_builtin(unsigned lanes, const struct py_function_slot *slot)
 
 static void leave_builtin(unsigned lanes, PyObject *callable, int what)
 {
-    const struct py_function_slot *slot = builtin_slot(callable);
+    void *key = PY_BUILTIN_KEY(py_builtin_definition(callable));
+    struct lw_calls_thread *calls = py_tracer_only();
+    const struct py_function_slot *slot;
 
-    if (lanes && slot->role != PY_ROLE_SETS_HOOK)
-        py_tracer_leave_function(lanes, slot->key);
-    if (slot->role == PY_ROLE_STARTS_THREAD && what == PY_TRACE_C_EXCEPTION) {
+    if (lanes && calls && py_tracer_is_key(lw_calls_function(calls), key))
+        lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
+    else if (lanes)
+        py_tracer_leave_function(lanes, key);
+    slot = what == PY_TRACE_C_EXCEPTION ? builtin_slot(callable) : NULL;
+    if (slot && slot->role == PY_ROLE_STARTS_THREAD) {
         new_threads--;
         choose_eval(PyThreadState_Get());
     }
@@ -179,13 +214,9 @@ static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
 {
     unsigned lanes = py_tracer.active;
     unsigned c_lanes = py_tracer.active_c;
-    PyObject *code;
 
     (void)arg;
-    if (!py_thread.profile_hook) { /* hooked by another thread */
-        py_thread.profile_hook = true;
-        py_thread.only_epoch = 0;
-    }
+    py_thread.profile_hook = true; /* another thread may have hooked this one */
     if (__builtin_expect(lanes == 0 || py_tracer.in_timer, 0))
         return 0;
     switch (what) {
@@ -196,17 +227,15 @@ static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
             unhook_this_thread(PyThreadState_Get());
             break;
         }
-        code = (PyObject *)PyFrame_GetCode(frame);
         py_thread.hook_depth++;
-        py_tracer_enter(lanes, py_tracer_function(code)->number);
-        Py_DECREF(code);
+        enter(lanes, py_tracer_function(frame_code(inner_frame(frame)))->number);
         if (__builtin_expect(++event_count % LOOK_AROUND_EVERY == 0, 0))
             hook_other_threads(PyThreadState_Get());
         break;
     case PY_TRACE_RETURN:
         if (py_thread.hook_depth > 0) {
             py_thread.hook_depth--;
-            py_tracer_leave(lanes);
+            leave(lanes);
         }
         break;
     case PY_TRACE_C_CALL:
@@ -262,6 +291,7 @@ static void lose_hook(void)
         count_lost(LW_LOST_HOOKED);
     py_thread.profile_hook = false;
     py_thread.lost_hook = true;
+    py_thread.only_epoch = 0;
     py_thread.hook_depth = 0;
     slot = code ? py_functions_find(&py_tracer.functions, code) : NULL;
     Py_XDECREF(code);
@@ -343,7 +373,7 @@ static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
             calls = NULL;
         }
     }
-    if (__builtin_expect(!calls || stack_is_short(), 0))
+    if (__builtin_expect(!calls || py_thread.profile_hook || stack_is_short(), 0))
         return eval_slow(state, frame, throwing, slot);
 
     lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));

@@ -205,8 +205,7 @@ void py_tracer_refresh(void)
     unsigned lanes = py_tracer.active;
     unsigned lane = lanes ? (unsigned)__builtin_ctz(lanes) : 0;
 
-    if (lanes == 0 || (lanes & (lanes - 1)) || py_tracer.timers ||
-        py_thread.profile_hook || py_thread.lost_hook)
+    if (lanes == 0 || (lanes & (lanes - 1)) || py_tracer.timers || py_thread.lost_hook)
         return;
     py_thread.only = py_tracer_place(lane);
     if (py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch)
