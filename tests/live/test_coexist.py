@@ -1,4 +1,4 @@
-"""Programs that other tools work on too keep working, and we say what we did not see."""
+"""Programs that other tools work on too keep working; we say what we did not see."""
 
 from __future__ import annotations
 
