@@ -285,6 +285,7 @@ static void add_next(struct summary *s, const struct lw_function *first,
     const char *tree =
         s->graph->source == LW_GRAPH_GIVEN ? "" : "; the view tree shows the paths";
 
+    const char *report, *name;
     struct lw_buf word;
 
     lw_buf_init(&word, 0);
@@ -292,15 +293,14 @@ static void add_next(struct summary *s, const struct lw_function *first,
         add_word(&word, has_own ? own : first);
     lw_buf_reset(&s->text);
     add_report(s);
-    if (word.len > 0)
-        lw_table_note(s->table, "Next: '%s %s %s' shows %s%s.",
-                      lw_analysis_text(s->table, &s->text),
-                      has_own ? "callees" : "callers",
-                      lw_analysis_text(s->table, &word),
+    report = lw_analysis_text(s->table, &s->text);
+    name = lw_analysis_text(s->table, &word);
+    if (*name)
+        lw_table_note(s->table, "Next: '%s %s %s' shows %s%s.", report,
+                      has_own ? "callees" : "callers", name,
                       has_own ? "where its time goes" : "who calls it", tree);
     else
-        lw_table_note(s->table, "Next: '%s functions' shows all%s.",
-                      lw_analysis_text(s->table, &s->text), tree);
+        lw_table_note(s->table, "Next: '%s functions' shows all%s.", report, tree);
     lw_buf_release(&word);
 }
 

@@ -233,55 +233,52 @@ static bool index_graph(struct lw_callgraph *graph, struct lw_error *err)
     return true;
 }
 
-/* Make of GRAPH, whose edges are sorted by callee, one in which no two functions are
- * alike and no two edges have the same ends; if STRIP, without folders. JOINED takes
- * GRAPH's place; on failure GRAPH is as it was. */
-static bool join_graph(struct lw_callgraph *graph, bool strip, enum lw_strip how,
+/* Make one of functions that are alike, and of edges with the same ends, and index what
+ * is left. The edges must be sorted by callee. On failure the graph is only good to be
+ * released. */
+static bool join_graph(struct lw_callgraph *graph, enum lw_strip how,
                        struct lw_error *err)
 {
-    size_t count = graph->function_count;
-    struct lw_callgraph joined = *graph;
-    uint32_t *becomes = lw_alloc((count + 1) * sizeof(*becomes), err);
+    uint32_t *becomes = lw_alloc((graph->function_count + 1) * sizeof(*becomes), err);
+    bool done = becomes && join_functions(graph, becomes, err);
 
-    joined.callers_start = joined.callees_start = joined.callees = NULL;
-    joined.functions = lw_alloc((count + 1) * sizeof(*joined.functions), err);
-    joined.edges = lw_alloc((graph->edge_count + 1) * sizeof(*joined.edges), err);
-    if (!becomes || !joined.functions || !joined.edges)
-        goto failed;
-
-    for (size_t i = 0; i < count; i++) {
-        joined.functions[i] = graph->functions[i];
-        if (strip)
-            lw_function_strip(&joined.functions[i]);
-    }
-    if (!join_functions(&joined, becomes, err))
-        goto failed;
-    for (size_t i = 0; i < graph->edge_count; i++) {
-        joined.edges[i] = graph->edges[i];
-        joined.edges[i].caller = becomes[graph->edges[i].caller];
-    }
-    if (!join_edges(&joined, how == LW_STRIP_AS_PSTATS, err))
-        goto failed;
-    for (size_t i = 0; i < joined.edge_count; i++)
-        joined.edges[i].callee = becomes[joined.edges[i].callee];
-    if (!sort_by_callee(&joined, err) || !join_edges(&joined, false, err) ||
-        !index_graph(&joined, err))
-        goto failed;
+    for (size_t i = 0; done && i < graph->edge_count; i++)
+        graph->edges[i].caller = becomes[graph->edges[i].caller];
+    done = done && join_edges(graph, how == LW_STRIP_AS_PSTATS, err);
+    for (size_t i = 0; done && i < graph->edge_count; i++)
+        graph->edges[i].callee = becomes[graph->edges[i].callee];
+    done = done && sort_by_callee(graph, err) && join_edges(graph, false, err) &&
+           index_graph(graph, err);
     lw_free(becomes);
-    lw_callgraph_release(graph);
-    *graph = joined;
-    return true;
-
-failed:
-    lw_free(becomes);
-    lw_callgraph_release(&joined);
-    return false;
+    return done;
 }
 
 bool lw_callgraph_strip(struct lw_callgraph *graph, enum lw_strip how,
                         struct lw_error *err)
 {
-    return join_graph(graph, true, how, err);
+    struct lw_callgraph stripped = *graph;
+
+    stripped.callers_start = stripped.callees_start = stripped.callees = NULL;
+    stripped.functions =
+        lw_alloc((graph->function_count + 1) * sizeof(*stripped.functions), err);
+    stripped.edges = lw_alloc((graph->edge_count + 1) * sizeof(*stripped.edges), err);
+    if (!stripped.functions || !stripped.edges)
+        goto failed;
+    for (size_t i = 0; i < graph->function_count; i++) {
+        stripped.functions[i] = graph->functions[i];
+        lw_function_strip(&stripped.functions[i]);
+    }
+    for (size_t i = 0; i < graph->edge_count; i++)
+        stripped.edges[i] = graph->edges[i];
+    if (!join_graph(&stripped, how, err))
+        goto failed;
+    lw_callgraph_release(graph);
+    *graph = stripped;
+    return true;
+
+failed:
+    lw_callgraph_release(&stripped);
+    return false;
 }
 
 enum lw_graph_source lw_callgraph_source(const struct lw_profile *profile)
@@ -352,7 +349,7 @@ bool lw_callgraph_init(struct lw_callgraph *graph, const struct lw_profile *prof
     if (!(graph->source == LW_GRAPH_GIVEN ? take_given(graph, err)
                                           : lw_callgraph_walk(graph, threads, err)))
         return false;
-    if (!sort_by_callee(graph, err) || !join_graph(graph, false, LW_STRIP_ADD, err))
+    if (!sort_by_callee(graph, err) || !join_graph(graph, LW_STRIP_ADD, err))
         return false;
     sum_graph(graph);
     return true;
