@@ -314,3 +314,28 @@ def test_cut_at_any_byte_it_says_so_in_one_sentence(
         assert done.stdout == ""
         sentence = rf"lapwing: {cut}: at byte \d+: .* cut short\n"
         assert re.fullmatch(sentence, done.stderr)
+
+
+def test_a_run_exports_what_cprofile_counts(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    """Calls, primitive calls and callers of the program's own functions.
+
+    cProfile keeps one of two lambdas that print alike; they are left out.
+    """
+    saved, copy = tmp_path / "saved.prof", tmp_path / "copy.prof"
+    recorded = tmp_path / "run.lap"
+    record = [lapwing, "run", "--calls", "--c-calls", "-q", "-o", recorded]
+    subprocess.run([python, "-m", "cProfile", "-o", saved, PROGRAM], check=True)
+    subprocess.run([*record, "--", python, PROGRAM], check=True)
+    subprocess.run([lapwing, "export", recorded, "-o", copy], check=True)
+
+    def counts(path: Path) -> dict[str, object]:
+        stats = pstats.Stats(str(path)).stats  # type: ignore[attr-defined]
+        return {
+            name: (row[:2], {k[2]: v[:2] for k, v in row[4].items() if k[0] == file})
+            for (file, _, name), row in stats.items()
+            if file == str(PROGRAM) and name != "<lambda>"
+        }
+
+    assert counts(copy) == counts(saved)
