@@ -220,6 +220,7 @@ const struct lw_command lw_cmd_record = {
     .name = "record",
     .summary = "the recorder that lapwing.record() starts in a program",
     .usage = "lapwing record --for PID [OPTIONS]",
+    .is_internal = true,
     .args_size = sizeof(struct args),
     .defaults = &defaults,
     .options = options,

@@ -38,6 +38,19 @@ def calls(lapwing: str, folder: Path) -> Counter[str]:
     return counts
 
 
+def counts_in(lapwing: str, folder: Path, file_name: str) -> dict[str, tuple[int, int]]:
+    """(calls, primitive calls) of the functions in FILE_NAME, by their bare names."""
+    found: dict[str, tuple[int, int]] = {}
+    for row in view(lapwing, folder, "functions")["rows"]:
+        if Path(row["place"].rpartition(":")[0]).name == file_name:
+            old = found.get(row["function"], (0, 0))
+            found[row["function"]] = (
+                old[0] + row["calls"],
+                old[1] + row["primitive_calls"],
+            )
+    return found
+
+
 def self_s(lapwing: str, folder: Path, function: str) -> float:
     rows = view(lapwing, folder, "functions")["rows"]
     return sum(row["self_ns"] for row in rows if row["function"] == function) / 1e9

@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from packages import PROGRAMS
-from recordings import record
+from recording import PROGRAMS, counts_in, run
 
 ONE_PROCESS = (
     "recursion",
@@ -23,15 +22,13 @@ ONE_PROCESS = (
     "own_hooks threading",
     "own_hooks late",
 )
-PROCESSES = (
-    "os-fork os-fork-exit fork spawn forkserver subprocess exec pool nested".split()
-)
 
 
 def check(lapwing: str, folder: Path, options: list[str], command: list[str]) -> None:
-    recording = record(lapwing, folder, *options, "--", *command)
-    said = json.loads(recording.done.stdout.splitlines()[-1])
-    found = recording.counts(Path(command[1]).name)
+    done = run(lapwing, [*options, "--", *command], folder)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    found = counts_in(lapwing, folder, Path(command[1]).name)
     expected = {
         name: (count["calls"], count["primitive"])
         for name, count in said["functions"].items()
@@ -48,14 +45,6 @@ def test_counts_are_exact(
     options = ["--calls", "--c-calls"] if calls == "builtins" else ["--calls"]
     command = [python, str(PROGRAMS / f"{name}.py"), *arguments]
     check(lapwing, tmp_path, options, command)
-
-
-@pytest.mark.parametrize("kind", PROCESSES)
-def test_counts_of_children_are_exact(
-    lapwing: str, python: str, kind: str, tmp_path: Path
-) -> None:
-    command = [python, str(PROGRAMS / "processes.py"), kind]
-    check(lapwing, tmp_path, ["--calls"], command)
 
 
 def test_a_programs_own_monitoring_tools_find_their_ids(
@@ -82,6 +71,6 @@ def test_a_program_may_profile_itself(
         "print([nc for (_, _, n), (_, nc, *_) in p.stats.items() if n == 'leaf'])\n"
         "work()\n"
     )
-    recording = record(lapwing, tmp_path, "--calls", "--", python, str(script))
-    assert recording.done.stdout == "[1000]\n"
-    assert recording.counts("selfish.py")["leaf"] == (3000, 3000)
+    done = run(lapwing, ["--calls", "--", python, str(script)], tmp_path)
+    assert done.stdout == "[1000]\n"
+    assert counts_in(lapwing, tmp_path, "selfish.py")["leaf"] == (3000, 3000)

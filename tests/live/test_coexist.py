@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from recordings import record
+from recording import counts_in, run, view
 
 PROGRAM = """
 def leaf(x):
@@ -46,22 +47,21 @@ def test_under_a_debugger(
         "-c",
         "c",
     ]
-    recording = record(
-        lapwing, tmp_path, "--calls", "--", python, "-m", "pdb", *commands, script,
-        check=False,
-    )  # fmt: skip
-    assert "\n0\n" in recording.done.stdout  # it stopped, and x was 0
-    assert "500500" in recording.done.stdout
-    assert recording.counts("prog.py")["leaf"][0] >= 2000
+    words = ["--calls", "--", python, "-m", "pdb", *commands, script]
+    done = run(lapwing, words, tmp_path)
+    assert "\n0\n" in done.stdout  # it stopped, and x was 0
+    assert "500500" in done.stdout
+    assert counts_in(lapwing, tmp_path, "prog.py")["leaf"][0] >= 2000
 
 
 @pytest.mark.parametrize("calls", ["--calls", "--c-calls"])
 def test_under_coverage(lapwing: str, script: str, calls: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "coverage", "run", script]
     data = str(tmp_path / ".coverage")
-    recording = record(lapwing, tmp_path, calls, "--", *command, COVERAGE_FILE=data)
-    assert recording.done.stdout == "500500\n"
-    assert recording.counts("prog.py")["leaf"] == (2000, 2000)
+    environment = {**os.environ, "COVERAGE_FILE": data}
+    done = run(lapwing, [calls, "--", *command], tmp_path, env=environment)
+    assert done.stdout == "500500\n"
+    assert counts_in(lapwing, tmp_path, "prog.py")["leaf"] == (2000, 2000)
     report = [sys.executable, "-m", "coverage", "report", "--data-file", data]
     shown = subprocess.check_output(report, text=True)
     assert "prog.py" in shown and "100%" in shown
@@ -74,12 +74,13 @@ def test_a_foreign_profile_function_is_said(
     Path(script).write_text(
         "import sys\n" + PROGRAM + "sys.setprofile(lambda *_: None)\nwork()\nabs(1)\n"
     )
-    recording = record(lapwing, tmp_path, "--calls", "--c-calls", "--", python, script)
-    assert recording.done.stdout == "500500\n"
-    assert recording.counts("prog.py")["leaf"] == (3000, 3000)
+    words = ["--calls", "--c-calls", "--", python, script]
+    done = run(lapwing, words, tmp_path)
+    assert done.stdout == "500500\n"
+    assert counts_in(lapwing, tmp_path, "prog.py")["leaf"] == (3000, 3000)
     show = "import sys; print(hasattr(sys, 'monitoring'))"
     if subprocess.check_output([python, "-c", show], text=True).strip() == "False":
-        assert "profile function" in recording.notes()
+        assert "profile function" in str(view(lapwing, tmp_path, "functions")["notes"])
 
 
 TORCH = """
@@ -105,45 +106,16 @@ print("done")
 
 def test_torch_compile_works(lapwing: str, script: str, tmp_path: Path) -> None:
     Path(script).write_text(TORCH)
-    recording = record(lapwing, tmp_path, "--calls", "--", sys.executable, script)
-    assert recording.done.stdout == "done\n"
-    assert recording.counts("prog.py")["plain"] == (20, 20)
-
-
-RANKS = """
-import os
-import torch.distributed as dist
-
-def leaf(): pass
-
-dist.init_process_group("gloo")
-for _ in range(100 * (dist.get_rank() + 1)):
-    leaf()
-dist.barrier()
-dist.destroy_process_group()
-"""
-
-
-def test_torchruns_ranks_are_recorded(
-    lapwing: str, script: str, tmp_path: Path
-) -> None:
-    Path(script).write_text(RANKS)
-    torchrun = str(Path(sys.executable).parent / "torchrun")
-    recording = record(
-        lapwing, tmp_path, "--calls", "--", torchrun, "--standalone",
-        "--nproc-per-node", "2", script,
-    )  # fmt: skip
-    assert recording.counts("prog.py")["leaf"] == (300, 300)
-    ranks = {row["rank"] for row in recording.report("processes")["rows"]}
-    assert {0, 1} <= ranks
+    done = run(lapwing, ["--calls", "--", sys.executable, script], tmp_path)
+    assert done.stdout == "done\n"
+    assert counts_in(lapwing, tmp_path, "prog.py")["plain"] == (20, 20)
 
 
 def test_uv_run(lapwing: str, script: str, tmp_path: Path) -> None:
     uv = str(Path(sys.executable).parent / "uv")
     options = ["--offline", "--no-project", "--no-config", "--python", sys.executable]
-    recording = record(
-        lapwing, tmp_path, "--calls", "--", uv, "run", *options, script,
-        UV_CACHE_DIR=str(tmp_path / "cache"),
-    )  # fmt: skip
-    assert recording.done.stdout == "500500\n"
-    assert recording.counts("prog.py")["leaf"] == (2000, 2000)
+    environment = {**os.environ, "UV_CACHE_DIR": str(tmp_path / "cache")}
+    words = ["--calls", "--", uv, "run", *options, script]
+    done = run(lapwing, words, tmp_path, env=environment)
+    assert done.stdout == "500500\n"
+    assert counts_in(lapwing, tmp_path, "prog.py")["leaf"] == (2000, 2000)
