@@ -42,7 +42,8 @@ def counts_in(lapwing: str, folder: Path, file_name: str) -> dict[str, tuple[int
     """(calls, primitive calls) of the functions in FILE_NAME, by their bare names."""
     found: dict[str, tuple[int, int]] = {}
     for row in view(lapwing, folder, "functions")["rows"]:
-        if Path(row["place"].rpartition(":")[0]).name == file_name:
+        place = row["place"] or ""  # builtins have none
+        if Path(place.rpartition(":")[0]).name == file_name:
             old = found.get(row["function"], (0, 0))
             found[row["function"]] = (
                 old[0] + row["calls"],
