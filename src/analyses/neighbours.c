@@ -3,7 +3,6 @@
 
 #include "analyses/neighbours.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"

@@ -6,7 +6,6 @@
 
 #include "base/marshal_in.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"

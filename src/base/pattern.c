@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/buf.h"
 
 #define GROUPS_MAX 99 /* as Python before 3.5; only back-references need the numbers */

@@ -1,6 +1,5 @@
 /* lapwing export: write a profile in another tool's format. */
 
-#include <string.h>
 #include <unistd.h>
 
 #include "cmd/command.h"

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "base/text.h"
 #include "model/callgraph_tree.h"
 
 int64_t lw_calls_add(int64_t a, int64_t b)

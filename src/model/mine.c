@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/text.h"
 
 /* Is there NAME in the folder of the first LEN bytes of PATH? */
 static bool folder_has(const char *path, size_t len, const char *name)

@@ -5,8 +5,6 @@
  * as Python's own, and loads into as few objects. Times are the doubles of the graph,
  * so that what was read from such a file is written back equal. */
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/marshal_out.h"
 #include "model/callgraph.h"
