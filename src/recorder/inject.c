@@ -73,14 +73,20 @@ char *lw_inject_find_from(const char *executable, struct lw_error *err)
     static const char *const libs[] = { "lib", "lib64", "local/lib" };
     const char *home = getenv("LAPWING_HOME");
     const char *name = lw_text_basename(executable);
-    char *here = NULL, *above = NULL, *found = NULL;
+    char *here = NULL, *above = NULL, *found = NULL, *slash;
 
     if (home && (found = try_folder(home, "_inject")))
         return found;
     here = lw_copy_text(executable, (size_t)(name - executable), err);
-    above = here ? lw_path_join(here, "..", err) : NULL;
+    /* Not "bin/..": Python makes such entries plain, and would not know ours again. */
+    above = here ? lw_copy_text(here, strlen(here), err) : NULL;
     if (!above)
         goto out;
+    for (int i = 0; i < 2; i++) { /* the slash at the end, and the one before */
+        slash = strrchr(above, '/');
+        if (slash)
+            *slash = '\0';
+    }
     /* A build folder holds the program and python/; an installation has it in bin/. */
     found = try_folder(here, "python");
     for (size_t i = 0; !found && i < sizeof(libs) / sizeof(libs[0]); i++)
