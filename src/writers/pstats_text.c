@@ -36,6 +36,8 @@ static size_t print_function(struct printing *p, uint32_t index)
 
     lw_buf_reset(&p->raw);
     lw_function_add_text(&p->graph->functions[index], &p->raw);
+    if (p->raw.failure) /* the next reset would forget it */
+        p->out->failure = p->raw.failure;
     lw_text_add_printable(p->out, p->raw.bytes, p->raw.len);
     if (p->out->failure)
         return 0;
@@ -330,7 +332,7 @@ bool lw_pstats_print(enum lw_pstats_part part, const struct lw_callgraph *graph,
         print_stats(&p, head);
     else
         done = print_calls_of(&p, part == LW_PSTATS_CALLERS, err);
-    done = done && lw_buf_check(&p.raw, err) && lw_buf_check(out, err);
+    done = done && lw_buf_check(out, err);
     lw_buf_release(&p.raw);
     return done;
 }
