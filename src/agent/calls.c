@@ -141,6 +141,8 @@ static uint32_t new_child(struct lw_calls_thread *thread, uint32_t parent,
     if (slot->free_node == slot->free_end &&
         !lw_region_take_block(thread->region, slot, reserve))
         return 0;
+    if (!reserve && lw_region_is_reserve(thread->region, slot->free_node))
+        return 0;
     number = slot->free_node++;
     node = &thread->nodes[number];
     node->parent = parent;
@@ -181,7 +183,10 @@ uint32_t lw_calls_child(struct lw_calls_thread *thread, uint32_t parent,
 
     if (child == 0)
         child = new_child(thread, parent, function, false);
-    return child ? child : fold(thread, parent, function);
+    if (child == 0) /* and never the last child: its return goes elsewhere */
+        return fold(thread, parent, function);
+    thread->nodes[parent].last_child = child;
+    return child;
 }
 
 uint32_t lw_calls_unfold(struct lw_calls_thread *thread)

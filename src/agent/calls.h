@@ -112,7 +112,8 @@ static inline void lw_calls_enter(struct lw_calls_thread *thread, uint32_t funct
             thread->children[lw_calls_hash(current, function) & thread->children_mask];
         if (__builtin_expect(!lw_calls_is_child(&nodes[child], current, function), 0))
             child = lw_calls_child(thread, current, function);
-        here->last_child = child;
+        else
+            here->last_child = child;
     }
     calls = atomic_load_explicit(&nodes[child].calls, memory_order_relaxed);
     atomic_store_explicit(&nodes[child].calls, calls + 1, memory_order_relaxed);

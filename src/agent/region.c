@@ -135,6 +135,11 @@ bool lw_region_take_block(struct lw_region *region, struct lw_agent_thread *thre
     return true;
 }
 
+bool lw_region_is_reserve(const struct lw_region *region, uint32_t node)
+{
+    return node / region->header->block_nodes >= BLOCKS - RESERVED_BLOCKS;
+}
+
 static uint32_t make_node(struct lw_region *region, struct lw_agent_thread *thread,
                           uint32_t parent, uint32_t function)
 {

@@ -41,6 +41,9 @@ void lw_region_end_thread(struct lw_region *region, struct lw_agent_thread *thre
 bool lw_region_take_block(struct lw_region *region, struct lw_agent_thread *thread,
                           bool reserve);
 
+/* NODE is in one of those last few blocks. */
+bool lw_region_is_reserve(const struct lw_region *region, uint32_t node);
+
 /* Append to the name log. Returns false, and counts, when it is full. Only one thread
  * may be here at a time (the GIL sees to it). */
 bool lw_region_add_name(struct lw_region *region, const struct lw_agent_name *head,
