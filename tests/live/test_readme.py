@@ -1,4 +1,4 @@
-"""The commands that README.md shows work, and print what it shows but for the numbers."""
+"""The commands in README.md work, and print what it shows but for the numbers."""
 
 from __future__ import annotations
 
