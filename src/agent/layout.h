@@ -135,6 +135,7 @@ enum lw_agent_thread_state {
     LW_THREAD_LIVE = 1,
     LW_THREAD_ENDED = 2,
     LW_THREAD_READ = 3,
+    LW_THREAD_TAKEN = 4, /* an agent is making it live: not for anybody else */
 };
 
 /* A node is a function as called from its parent's path. Nodes of a block belong to

@@ -171,8 +171,7 @@ struct lw_agent_thread *lw_region_take_thread(struct lw_region *region)
 
         if (state != LW_THREAD_FREE && state != LW_THREAD_READ)
             continue;
-        /* ENDED is a state nobody else takes a slot from, so it locks this one. */
-        if (!atomic_compare_exchange_strong(&thread->state, &state, LW_THREAD_ENDED))
+        if (!atomic_compare_exchange_strong(&thread->state, &state, LW_THREAD_TAKEN))
             continue;
         if (thread->root == 0 && !make_root(region, thread)) {
             atomic_store(&thread->state, LW_THREAD_FREE);
