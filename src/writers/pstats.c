@@ -132,6 +132,7 @@ const struct lw_writer lw_writer_pstats = {
     .name = "pstats",
     .summary = "what pstats and snakeviz open, as cProfile saves it",
     .suffixes = ".prof .pstats",
+    .lacks = "along which paths, in which thread and when functions were called",
     .is_binary = true,
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
     .write = write_pstats,

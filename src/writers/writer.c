@@ -21,25 +21,36 @@ const struct lw_writer *lw_writer_find(const char *name)
     return NULL;
 }
 
-/* Does PATH end in one of the SUFFIXES, and have a name before it? */
-static bool has_suffix(const char *path, const char *suffixes)
+/* The length of the longest of the SUFFIXES that PATH ends in, with a name before it;
+ * 0: none. */
+static size_t suffix_len(const char *path, const char *suffixes)
 {
     size_t path_len = strlen(lw_text_basename(path));
+    size_t longest = 0;
 
     while (*suffixes) {
         size_t len = strcspn(suffixes, " ");
 
-        if (path_len > len && memcmp(path + strlen(path) - len, suffixes, len) == 0)
-            return true;
+        if (len > longest && path_len > len &&
+            memcmp(path + strlen(path) - len, suffixes, len) == 0)
+            longest = len;
         suffixes += len + (suffixes[len] == ' ');
     }
-    return false;
+    return longest;
 }
 
 const struct lw_writer *lw_writer_for_path(const char *path)
 {
-    for (size_t i = 0; i < lw_writer_count; i++)
-        if (has_suffix(path, lw_writers[i]->suffixes))
-            return lw_writers[i];
-    return NULL;
+    const struct lw_writer *found = NULL;
+    size_t longest = 0;
+
+    for (size_t i = 0; i < lw_writer_count; i++) {
+        size_t len = suffix_len(path, lw_writers[i]->suffixes);
+
+        if (len > longest) {
+            longest = len;
+            found = lw_writers[i];
+        }
+    }
+    return found;
 }

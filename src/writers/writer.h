@@ -14,6 +14,7 @@ struct lw_writer {
     const char *name;     /* of the format, for --to */
     const char *summary;  /* one phrase: what opens such files */
     const char *suffixes; /* ".prof .pstats", parted by spaces; the first is usual */
+    const char *lacks;    /* one phrase: what of a profile the format cannot say */
     bool is_binary;       /* not for a terminal */
     unsigned want;        /* enum lw_want: what of a profile it writes */
 
@@ -31,7 +32,8 @@ extern const size_t lw_writer_count;
 #include "writers/writers.def"
 #undef LW_WRITER
 
-/* By the format's name, or by the suffix of a file's path; NULL: there is none. */
+/* By the format's name, or by the suffix of a file's path, of which the longest counts
+ * (x.speedscope.json is no plain .json); NULL: there is none. */
 const struct lw_writer *lw_writer_find(const char *name);
 const struct lw_writer *lw_writer_for_path(const char *path);
 

@@ -3,6 +3,7 @@
 
 Written from docs/format.md alone, so that a mistake in our own writer cannot hide
 behind the same mistake in our reader. Stories: train (calls of two processes), samples,
+timeline (calls as spans, spans that overlap, a counter; names that are hard to write),
 empty, deep (a recursion of ten thousand calls).
 """
 
@@ -13,7 +14,8 @@ import struct
 import sys
 from pathlib import Path
 
-META, STRINGS, FRAMES, STACKS, THREADS, CALLS, SAMPLES, LOSSES = 1, 2, 3, 4, 5, 6, 7, 10
+META, STRINGS, FRAMES, STACKS, THREADS, CALLS, SAMPLES = 1, 2, 3, 4, 5, 6, 7
+SPANS, COUNTERS, LOSSES = 8, 9, 10
 TORCH = "/home/me/project/.venv/lib/python3.11/site-packages/torch"
 MS = 1_000_000
 
@@ -64,6 +66,8 @@ class Process:
         self.threads: list[tuple[int, int, int, int]] = []
         self.calls: list[tuple[int, int, int, int]] = []
         self.samples: list[tuple[int, int, int, int]] = []
+        self.spans: list[tuple[int, int, int, int]] = []
+        self.counters: list[tuple[int, int, float]] = []
         self.losses: list[tuple[int, int, int]] = []
 
     def string(self, text: str) -> int:
@@ -74,15 +78,16 @@ class Process:
         return len(self.threads) - 1
 
     def stack(self, path: str) -> int:
-        """ "name@file:first:line name ..." from the outermost; no file: a builtin."""
+        """ "name@file:first:line name ..." from the outermost; no file: a builtin, or
+        with a ! before it a mark."""
         stack = 0
         for word in path.split():
             name, _, place = word.partition("@")
             file, first, line = (*place.split(":"), "0", "0")[:3]
-            if not place:
-                name = f"<built-in method {name}>"
+            kind = 0 if place else 3 if name[0] == "!" else 1
+            name = f"<built-in method {name}>" if kind == 1 else name.removeprefix("!")
             key = (self.string(name), self.string(file), int(first), int(line))
-            frame = (*key, 0 if place else 1)
+            frame = (*key, kind)
             number = self.frames.setdefault(frame, len(self.frames) + 1)
             stack = self.stacks.setdefault((stack, number), len(self.stacks) + 1)
         return stack
@@ -92,6 +97,12 @@ class Process:
 
     def sample(self, thread: int, path: str, weight: int) -> None:
         self.samples.append((thread, self.stack(path), weight, 1))
+
+    def span(self, thread: int, path: str, start: int, duration: int) -> None:
+        self.spans.append((start, duration, thread, self.stack(path)))
+
+    def counter(self, name: str, time: int, value: float) -> None:
+        self.counters.append((time, self.string(name), value))
 
     def loss(self, cause: str, unit: str, count: int) -> None:
         self.losses.append((self.string(cause), self.string(unit), count))
@@ -133,6 +144,13 @@ class Process:
             rest = [(s[0], s[1], s[3]) for s in self.samples]
             body = times + weights + columns(rest, steps, steps, varints)
             out += chunk(SAMPLES, len(self.samples), body)
+        if self.spans:
+            body = columns(self.spans, steps, varints, steps, steps)
+            out += chunk(SPANS, len(self.spans), body)
+        if self.counters:
+            body = columns([c[:2] for c in self.counters], steps, varints)
+            body += b"".join(struct.pack("<d", c[2]) for c in self.counters)
+            out += chunk(COUNTERS, len(self.counters), body)
         if self.losses:
             out += chunk(LOSSES, len(self.losses), columns(self.losses, *[varints] * 3))
         return out
@@ -193,6 +211,35 @@ def samples() -> list[Process]:
     ]:
         for _ in range(count):
             main.sample(thread, path, 10 * MS)
+    return [main]
+
+
+def timeline() -> list[Process]:
+    main = Process(1, pid=4242, command='train.py "a;b"', python="3.11.7")
+    main.meta["start_ns"] = b"1000000000"
+    thread = main.thread(4242, "MainThread", 1000 * MS, 4000 * MS)
+    step = "main@train.py:40 step@train.py:10"
+    odd = step + ' odd;<&"]]>\\name\u00fc@train.py:50'
+    for path, start, duration in [
+        ("main@train.py:40", 0, 1000),
+        (step, 100, 300),
+        (odd, 100, 50),
+        (step, 400, 300),
+        (odd, 700, 0),
+    ]:
+        main.span(thread, path, 1000 * MS + start, duration)
+    for path, calls, self_ns in [
+        ("main@train.py:40", 1, 400),
+        (step, 2, 550),
+        (odd, 2, 50),
+    ]:
+        main.call(thread, path, calls, self_ns)
+    other = main.thread(4243, "loop", 1000 * MS, 4000 * MS)
+    main.call(other, "poll@loop.py:7", 5, 77)
+    for name, start, duration in [("a", 10, 100), ("b", 60, 100), ("c", 120, 100)]:
+        main.span(other, f"!{name}", 1000 * MS + start, duration)
+    for i, value in enumerate([1.5, 3e9, 0]):
+        main.counter("rss [bytes]", 1000 * MS + i * 500, value)
     return [main]
 
 

@@ -1,0 +1,233 @@
+/* Two sorts and one pass: by thread and start, so that each span meets the tracks as
+ * they are when it begins; then by track. A track remembers its open spans as a list
+ * through `outer`, whose head is the innermost. */
+
+#include "writers/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define NO_SPAN UINT32_MAX
+
+/* The order of spans: what is compared lies side by side, since a sort of millions is
+ * bound by memory. */
+struct key {
+    uint32_t thread, track;
+    uint64_t start_ns, end_ns;
+    uint32_t span;
+};
+
+static int compare_starts(const void *a, const void *b)
+{
+    const struct key *x = a, *y = b;
+
+    if (x->thread != y->thread)
+        return x->thread < y->thread ? -1 : 1;
+    if (x->track != y->track)
+        return x->track < y->track ? -1 : 1;
+    if (x->start_ns != y->start_ns)
+        return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->end_ns != y->end_ns)
+        return x->end_ns > y->end_ns ? -1 : 1;
+    return x->span < y->span ? -1 : 1;
+}
+
+struct placing {
+    struct lw_timeline *timeline;
+    struct key *keys;
+    size_t count;
+    uint32_t *outer; /* by span: the open one around it; NO_SPAN: none */
+    uint32_t *inner; /* by track of the thread at hand: its innermost open span */
+    size_t track_count, inner_capacity;
+};
+
+/* Does the span fit on a track whose innermost open span is *INNER? Those that have
+ * ended are taken off first. */
+static bool fits(const struct placing *placing, uint32_t *inner, const struct key *key)
+{
+    const struct lw_span *spans = placing->timeline->profile->spans;
+
+    while (*inner != NO_SPAN && lw_span_end_ns(&spans[*inner]) <= key->start_ns)
+        *inner = placing->outer[*inner];
+    return *inner == NO_SPAN || lw_span_end_ns(&spans[*inner]) >= key->end_ns;
+}
+
+static bool place_span(struct placing *placing, struct key *key, struct lw_error *err)
+{
+    uint32_t track = 0;
+
+    while (track < placing->track_count && !fits(placing, &placing->inner[track], key))
+        track++;
+    if (track == placing->track_count) {
+        if (!lw_grow(&placing->inner, &placing->inner_capacity, track + 1,
+                     sizeof(*placing->inner), err))
+            return false;
+        placing->inner[placing->track_count++] = NO_SPAN;
+    }
+    placing->outer[key->span] = placing->inner[track];
+    placing->inner[track] = key->span;
+    key->track = track;
+    return true;
+}
+
+/* *IS_SORTED: all spans fit on their threads' first tracks. */
+static bool place_all(struct placing *placing, bool *is_sorted, struct lw_error *err)
+{
+    *is_sorted = true;
+    for (size_t i = 0; i < placing->count; i++) {
+        if (i > 0 && placing->keys[i].thread != placing->keys[i - 1].thread)
+            placing->track_count = 0;
+        if (!place_span(placing, &placing->keys[i], err))
+            return false;
+        *is_sorted = *is_sorted && placing->keys[i].track == 0;
+    }
+    return true;
+}
+
+static bool is_mark(const struct lw_profile *profile, const struct lw_span *span)
+{
+    lw_frame_id frame = lw_span_frame(profile, span);
+
+    return lw_profile_frame(profile, frame)->kind == LW_FRAME_MARK;
+}
+
+static bool list_tracks(struct placing *placing, struct lw_error *err)
+{
+    struct lw_timeline *timeline = placing->timeline;
+    size_t capacity = 0;
+
+    for (size_t i = 0; i < placing->count; i++) {
+        const struct key *key = &placing->keys[i];
+
+        if (i == 0 || key->thread != key[-1].thread || key->track != key[-1].track) {
+            if (!lw_grow(&timeline->tracks, &capacity, timeline->track_count + 1,
+                         sizeof(*timeline->tracks), err))
+                return false;
+            timeline->tracks[timeline->track_count++] = (struct lw_track){
+                .thread = key->thread, .number = key->track, .first = i
+            };
+        }
+        timeline->tracks[timeline->track_count - 1].count++;
+        timeline->order[i] = key->span;
+        if (!is_mark(timeline->profile, &timeline->profile->spans[key->span]))
+            timeline->has_calls[key->thread] = true;
+    }
+    return true;
+}
+
+static bool keys_are_sorted(const struct placing *placing)
+{
+    for (size_t i = 1; i < placing->count; i++)
+        if (compare_starts(&placing->keys[i - 1], &placing->keys[i]) > 0)
+            return false;
+    return true;
+}
+
+static void sort_keys(struct placing *placing)
+{
+    if (!keys_are_sorted(placing))
+        qsort(placing->keys, placing->count, sizeof(*placing->keys), compare_starts);
+}
+
+static bool place(struct placing *placing, struct lw_error *err)
+{
+    const struct lw_profile *profile = placing->timeline->profile;
+    bool is_sorted;
+
+    placing->keys = lw_alloc(placing->count * sizeof(*placing->keys), err);
+    placing->outer = lw_alloc(placing->count * sizeof(*placing->outer), err);
+    if (!placing->keys || !placing->outer)
+        return false;
+    for (size_t i = 0; i < placing->count; i++) {
+        const struct lw_span *span = &profile->spans[i];
+
+        placing->keys[i] = (struct key){ .thread = span->thread,
+                                         .start_ns = span->start_ns,
+                                         .end_ns = lw_span_end_ns(span),
+                                         .span = (uint32_t)i };
+    }
+    sort_keys(placing);
+    if (!place_all(placing, &is_sorted, err))
+        return false;
+    if (!is_sorted)
+        sort_keys(placing);
+    return list_tracks(placing, err);
+}
+
+bool lw_timeline_init(struct lw_timeline *timeline, const struct lw_profile *profile,
+                      struct lw_error *err)
+{
+    struct placing placing = { .timeline = timeline, .count = profile->span_count };
+    bool done;
+
+    memset(timeline, 0, sizeof(*timeline));
+    timeline->profile = profile;
+    timeline->has_calls = lw_zalloc(profile->thread_count, sizeof(bool), err);
+    timeline->order = lw_alloc(profile->span_count * sizeof(*timeline->order), err);
+    done = timeline->has_calls && timeline->order && place(&placing, err);
+    lw_free(placing.keys);
+    lw_free(placing.outer);
+    lw_free(placing.inner);
+    return done;
+}
+
+void lw_timeline_release(struct lw_timeline *timeline)
+{
+    lw_free(timeline->order);
+    lw_free(timeline->tracks);
+    lw_free(timeline->has_calls);
+    memset(timeline, 0, sizeof(*timeline));
+}
+
+lw_frame_id lw_span_frame(const struct lw_profile *profile, const struct lw_span *span)
+{
+    size_t count;
+
+    return lw_stacks_list(profile->stacks, &count)[span->stack].frame;
+}
+
+void lw_track_walk_init(struct lw_track_walk *walk, const struct lw_timeline *timeline,
+                        const struct lw_track *track)
+{
+    *walk = (struct lw_track_walk){ .timeline = timeline,
+                                    .next = track->first,
+                                    .end = track->first + track->count };
+}
+
+bool lw_track_walk_next(struct lw_track_walk *walk, struct lw_track_event *event)
+{
+    const struct lw_timeline *timeline = walk->timeline;
+    const struct lw_span *spans = timeline->profile->spans;
+    const struct lw_span *next =
+        walk->next < walk->end ? &spans[timeline->order[walk->next]] : NULL;
+    const struct lw_span *inner =
+        walk->open_count ? &spans[walk->open[walk->open_count - 1]] : NULL;
+
+    if (inner && (!next || lw_span_end_ns(inner) <= next->start_ns)) {
+        *event = (struct lw_track_event){ lw_span_end_ns(inner), inner, false };
+        walk->open_count--;
+        return true;
+    }
+    if (!next || walk->failed)
+        return false;
+    if (walk->open_count == walk->open_capacity &&
+        !lw_grow(&walk->open, &walk->open_capacity, walk->open_count + 1,
+                 sizeof(*walk->open), NULL)) {
+        walk->failed = true;
+        return false;
+    }
+    walk->open[walk->open_count++] = timeline->order[walk->next++];
+    *event = (struct lw_track_event){ next->start_ns, next, true };
+    return true;
+}
+
+bool lw_track_walk_end(struct lw_track_walk *walk, struct lw_error *err)
+{
+    lw_free(walk->open);
+    walk->open = NULL;
+    if (walk->failed)
+        return lw_fail(err, LW_ERR_NOMEM, "out of memory");
+    return true;
+}

@@ -1,0 +1,72 @@
+/* The spans of a profile, sorted into tracks on which they nest.
+ *
+ * Formats that say "open" and "close" need spans of a track to lie one inside the other
+ * or apart. Most spans of a thread do; those of coroutines and of ranges that a program
+ * ends in another order than it began them do not. Each of those goes on the first
+ * further track of its thread where it fits, so that none is lost or cut.
+ *
+ *     track 0   |--- a ---------|   |- d -|
+ *                  |- b -|
+ *     track 1            |- c --------|
+ */
+#ifndef LW_WRITERS_TIMELINE_H
+#define LW_WRITERS_TIMELINE_H
+
+#include "model/profile.h"
+
+struct lw_track {
+    uint32_t thread; /* index */
+    uint32_t number; /* 0: the thread's own; else one of those beside it */
+    size_t first;    /* in `order` */
+    size_t count;
+};
+
+struct lw_timeline {
+    const struct lw_profile *profile; /* borrowed */
+    uint32_t *order;         /* owned: spans by track, then start, outer first */
+    struct lw_track *tracks; /* owned: by thread, then number */
+    size_t track_count;
+    bool *has_calls; /* owned: by thread, whether its calls are there as spans, not only
+                        ranges that the program announced */
+};
+
+/* Release in any case. */
+bool lw_timeline_init(struct lw_timeline *timeline, const struct lw_profile *profile,
+                      struct lw_error *err) LW_MUST_CHECK;
+void lw_timeline_release(struct lw_timeline *timeline); /* zeroed is fine */
+
+/* Opening and closing on one track, in the order of time: what ends at an instant is
+ * closed before what begins then is opened. */
+struct lw_track_event {
+    uint64_t time_ns;
+    const struct lw_span *span; /* borrowed from the profile */
+    bool is_open;
+};
+
+struct lw_track_walk {
+    const struct lw_timeline *timeline;
+    size_t next, end; /* in `order` */
+    uint32_t *open;   /* owned: the spans that are open, outermost first */
+    size_t open_count;
+    size_t open_capacity;
+    bool failed; /* out of memory: the walk ended early */
+};
+
+void lw_track_walk_init(struct lw_track_walk *walk, const struct lw_timeline *timeline,
+                        const struct lw_track *track);
+/* False: that was all, or memory ran out, which lw_track_walk_end() says. */
+bool lw_track_walk_next(struct lw_track_walk *walk, struct lw_track_event *event);
+bool lw_track_walk_end(struct lw_track_walk *walk, struct lw_error *err) LW_MUST_CHECK;
+
+/* What a span is: the last frame of its stack. */
+lw_frame_id lw_span_frame(const struct lw_profile *profile, const struct lw_span *span);
+
+/* When a span ends; one that would end beyond the clock ends with it. */
+static inline uint64_t lw_span_end_ns(const struct lw_span *span)
+{
+    uint64_t end_ns = span->start_ns + span->duration_ns;
+
+    return end_ns < span->start_ns ? UINT64_MAX : end_ns;
+}
+
+#endif
