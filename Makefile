@@ -69,6 +69,8 @@ setup-fuzz:
 $(BUILD)/wheel.stamp: $(SOURCES) | setup-build
 	@mkdir -p $(BUILD)/wheel
 	@rm -f $(BUILD)/wheel/*.whl
+	@# A build that was interrupted while being configured cannot be gone on with.
+	@[ -e $(BUILD)/release/build.ninja ] || rm -rf $(BUILD)/release
 	@$(PYTHON) -m pip wheel -q --no-build-isolation --no-deps --no-index \
 		-Cbuild-dir=$(BUILD)/release -w $(BUILD)/wheel .
 	@$(PYTHON) -m wheel tags --remove --python-tag cp310 $(BUILD)/wheel/*.whl
@@ -79,6 +81,7 @@ $(BUILD)/wheel.stamp: $(SOURCES) | setup-build
 # Configured again when a folder gains or loses a file: tests are found, not listed.
 $(BUILD)/asan/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
 	@mkdir -p $(BUILD)
+	@[ -e $(BUILD)/asan/build.ninja ] || rm -rf $(BUILD)/asan
 	@$(MESON) setup $(if $(wildcard $(BUILD)/asan/build.ninja),--reconfigure) \
 		$(BUILD)/asan -Dtests=true -Dextension=false -Dbuildtype=debug \
 		-Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false >$(BUILD)/asan.log \
@@ -89,6 +92,7 @@ asan: $(BUILD)/asan/configured
 
 $(BUILD)/werror/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
 	@mkdir -p $(BUILD)
+	@[ -e $(BUILD)/werror/build.ninja ] || rm -rf $(BUILD)/werror
 	@$(MESON) setup $(if $(wildcard $(BUILD)/werror/build.ninja),--reconfigure) \
 		$(BUILD)/werror -Dtests=true -Dwerror=true -Dbuildtype=debug >$(BUILD)/werror.log \
 		|| { cat $(BUILD)/werror.log; exit 1; }

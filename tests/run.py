@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import os
 import re
 import shutil
@@ -138,10 +139,25 @@ class Runner:
 
     def set_up(self, work: Path, env: dict[str, str]) -> None:
         (work / "setup").chmod(0o755)
-        out, err, code = execute(["./setup"], work, env)
+        out, err, code = execute_fresh(["./setup"], work, env)
         if code:
             text = (out + err).decode(errors="backslashreplace")
             raise RuntimeError(f"setup exits with {code}:\n{text}")
+
+
+def execute_fresh(
+    words: list[str], folder: Path, env: dict[str, str]
+) -> tuple[bytes, bytes, int]:
+    """Execute a file that was written a moment ago. Another thread's child may hold it
+    open for writing until it has become its own program: "text file busy"."""
+    for _ in range(100):
+        try:
+            return execute(words, folder, env)
+        except OSError as error:
+            if error.errno != errno.ETXTBSY:
+                raise
+            time.sleep(0.02)
+    return execute(words, folder, env)
 
 
 def execute(
