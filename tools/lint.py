@@ -47,6 +47,7 @@ SHARED_HEADERS = {"agent/layout.h": {"recorder", "cmd"}}
 # Headers that are not libc's, and the only places they may be included.
 LIBRARY_HEADERS = {
     "Python.h": ("python/",),
+    "isa-l/igzip_lib.h": ("src/base/",),
     "zstd.h": ("src/lap/", "src/base/", "src/readers/", "src/writers/"),
 }
 

@@ -45,6 +45,7 @@ missing_for() {
         has git || echo git
         has pkg-config || echo pkg-config
         pkg-config --exists libzstd 2>/dev/null || echo libzstd-dev
+        pkg-config --exists libisal 2>/dev/null || echo libisal-dev
         python311 >/dev/null || echo python3 python3-venv python3-dev
         ;;
     test)

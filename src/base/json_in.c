@@ -298,6 +298,22 @@ bool lw_json_skip(struct lw_json_in *json)
     }
 }
 
+bool lw_json_numbers(struct lw_json_in *json)
+{
+    const char *end = memchr(json->next, ']', (size_t)(json->end - json->next));
+
+    lw_assert(json->fresh && !is_in_object(json));
+    if (!end) {
+        fail(json, "the text ends too early");
+        return false;
+    }
+    json->text = json->next;
+    json->len = (size_t)(end - json->next);
+    json->next = end;
+    close_bracket(json);
+    return true;
+}
+
 bool lw_json_is(const struct lw_json_in *json, const char *text)
 {
     size_t len = strlen(text);

@@ -50,6 +50,10 @@ enum lw_json_token lw_json_next(struct lw_json_in *json);
 bool lw_json_skip(struct lw_json_in *json);
 /* After lw_json_next gave TOKEN as a value: pass over the rest of that value. */
 bool lw_json_skip_rest(struct lw_json_in *json, enum lw_json_token token);
+/* After LW_JSON_ARRAY: pass over that array as one piece, `text` and `len` being what is
+ * up to the next ']'. That this is numbers, commas and space the caller must check, and
+ * fail if it is not: the fast way through millions of small numbers. */
+bool lw_json_numbers(struct lw_json_in *json);
 /* The last key or string is TEXT (compared without escapes: no key of ours has any). */
 bool lw_json_is(const struct lw_json_in *json, const char *text);
 /* Append the last key or string, decoded, to OUT. */

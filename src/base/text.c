@@ -35,6 +35,24 @@ bool lw_text_i64(const char *text, size_t len, int64_t *value)
     return true;
 }
 
+bool lw_text_hex(const char *text, size_t len, uint64_t *value)
+{
+    uint64_t sum = 0;
+
+    if (len == 0)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        unsigned c = (unsigned char)text[i];
+        unsigned digit = c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+
+        if ((c > '9' && digit < 10) || digit > 15 || sum >> 60)
+            return false;
+        sum = sum << 4 | digit;
+    }
+    *value = sum;
+    return true;
+}
+
 /* The number as whole digits times a power of ten, which is exact, and so is one
  * multiplication or division, while both fit a double: 2^53 and 10^22 (Clinger's fast
  * path). Nearly every number in a trace is one of these. */
@@ -106,6 +124,84 @@ bool lw_text_double(const char *text, size_t len, double *value)
         return false;
     *value = negative ? -result : result;
     return true;
+}
+
+/* VALUE times 10^POWER; false: too large. */
+static bool shift_decimal(uint64_t value, int64_t power, uint64_t *shifted)
+{
+    if (power < -19) /* less than half of the last place */
+        value = 0;
+    for (; value && power > 0; power--)
+        if (__builtin_mul_overflow(value, 10, &value))
+            return false;
+    for (; value && power < -1; power++)
+        value /= 10;
+    *shifted = power < 0 ? (value + 5) / 10 : value;
+    return true;
+}
+
+bool lw_text_scaled(const char *text, size_t len, unsigned digits, int64_t *value)
+{
+    const uint64_t full = 100000000000000000u; /* one more digit still fits */
+    bool negative = len && text[0] == '-', point = false, some = false;
+    int64_t power = digits;
+    uint64_t sum = 0;
+    size_t i = negative;
+
+    for (; i < len; i++) {
+        unsigned digit = (unsigned)(unsigned char)text[i] - '0';
+
+        if (text[i] == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (digit > 9)
+            break;
+        some = true;
+        if (sum < full) {
+            sum = sum * 10 + digit;
+            power -= point;
+        } else {
+            power += !point;
+        }
+    }
+    if (!some)
+        return false;
+    if (i < len) {
+        bool down;
+        uint64_t size;
+
+        if (text[i] != 'e' && text[i] != 'E')
+            return false;
+        i++;
+        down = i < len && text[i] == '-';
+        i += i < len && (text[i] == '-' || text[i] == '+');
+        if (!lw_text_u64(text + i, len - i, &size))
+            return false;
+        size = size > 100000 ? 100000 : size;
+        power += down ? -(int64_t)size : (int64_t)size;
+    }
+    if (!shift_decimal(sum, power, &sum) || sum > INT64_MAX)
+        return false;
+    *value = negative ? -(int64_t)sum : (int64_t)sum;
+    return true;
+}
+
+size_t lw_text_same_start(const char *a, const char *b, size_t len)
+{
+    size_t i = 0;
+
+    for (; len - i >= 8; i += 8) {
+        uint64_t x, y;
+
+        memcpy(&x, a + i, 8);
+        memcpy(&y, b + i, 8);
+        if (x != y)
+            break;
+    }
+    while (i < len && a[i] == b[i])
+        i++;
+    return i;
 }
 
 bool lw_text_starts(const char *text, const char *prefix)

@@ -13,9 +13,17 @@
  * is as it was. */
 bool lw_text_u64(const char *text, size_t len, uint64_t *value); /* digits only */
 bool lw_text_i64(const char *text, size_t len, int64_t *value);  /* a '-' may lead */
+bool lw_text_hex(const char *text, size_t len, uint64_t *value); /* digits, no 0x */
 /* As JSON and C write decimals: -1.5, 2e9, .5, 3. ; not hex, not nan, finite only. */
 bool lw_text_double(const char *text, size_t len, double *value);
+/* The same decimal as a count of its 10^-DIGITS parts (3: the thousandths), in whole
+ * numbers all the way, so that no digit is lost: "1699999999999.123" of 3 digits is
+ * 1699999999999123. What is finer is rounded, halves away from zero; digits behind the
+ * 18th are cut. False also if it does not fit. */
+bool lw_text_scaled(const char *text, size_t len, unsigned digits, int64_t *value);
 
+/* How many bytes A and B, both of at least LEN bytes, begin with alike. */
+size_t lw_text_same_start(const char *a, const char *b, size_t len);
 bool lw_text_starts(const char *text, const char *prefix);
 bool lw_text_ends(const char *text, const char *suffix);
 /* Borrowed: the part after the last '/'. */
