@@ -33,8 +33,11 @@ const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text)
 
 void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table)
 {
+    const char *unit_fact = lw_profile_fact(profile, "unit");
     struct lw_buf count;
 
+    if (unit_fact)
+        lw_table_note(table, "Times may be something else: %s.", unit_fact);
     lw_buf_init(&count, 0);
     for (size_t i = 0; i < profile->loss_count; i++) {
         const struct lw_loss *loss = &profile->losses[i];
@@ -153,7 +156,8 @@ void lw_analysis_add_place(struct lw_table *table, const struct lw_function *fun
     lw_buf_init(&text, 0);
     lw_buf_add(&text, function->file, function->file_len);
     snprintf(line, sizeof(line), ":%u", function->line);
-    lw_buf_add_text(&text, line);
+    if (function->line > 0)
+        lw_buf_add_text(&text, line);
     lw_table_add_text(table, lw_analysis_text(table, &text), text.len);
     lw_buf_release(&text);
 }

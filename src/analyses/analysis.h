@@ -37,7 +37,8 @@ const struct lw_analysis *lw_analysis_find(const char *name); /* NULL: there is 
 
 /* What several analyses say in the same way: */
 
-/* A note for each cause of loss: what is missing from the profile. */
+/* A note for each cause of loss: what is missing from the profile; and one if its times
+ * are something else (the fact "unit"). */
 void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table);
 /* A note that nothing was recorded, and what may be why. */
 void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *table);

@@ -1,4 +1,7 @@
-/* Opens what a person named, asks each reader, and lets the one that knows it read. */
+/* Opens what a person named, asks each reader, and lets the one that knows it read.
+ *
+ * What is compressed with gzip is unpacked before anybody is asked, so every format may
+ * come so; base/inflate.h says how large it may become. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/inflate.h"
 #include "base/text.h"
 #include "readers/reader.h"
 
@@ -39,6 +43,39 @@ static bool read_head(const char *path, unsigned char *head, size_t *len,
     return got >= 0;
 }
 
+static void set_head(struct lw_source *source)
+{
+    source->head = source->view.bytes;
+    source->head_len = source->view.len < LW_SOURCE_HEAD_BYTES ? source->view.len
+                                                               : LW_SOURCE_HEAD_BYTES;
+}
+
+static bool load(struct lw_source *source, off_t size, struct lw_error *err)
+{
+    return size > READ_BYTES_MAX ? lw_file_open(&source->view, source->path, err)
+                                 : lw_file_read(&source->view, source->path, 0, err);
+}
+
+/* Put what is in SOURCE, which is loaded, in its own place. */
+static bool unpack(struct lw_source *source, struct lw_error *err)
+{
+    struct lw_buf plain;
+
+    lw_buf_init(&plain, 0);
+    if (!lw_inflate(source->view.bytes, source->view.len, &plain, err)) {
+        if (!err || err->code != LW_ERR_NOMEM)
+            lw_error_prefix(err, "%s", source->name);
+        lw_buf_release(&plain);
+        return false;
+    }
+    lw_file_close(&source->view);
+    source->view.memory = plain.bytes;
+    source->view.bytes = (const unsigned char *)plain.bytes;
+    source->view.len = plain.len;
+    set_head(source);
+    return true;
+}
+
 static const struct lw_reader *reader_by_bytes(const struct lw_source *source)
 {
     for (size_t i = 0; i < lw_reader_count; i++)
@@ -57,9 +94,7 @@ static bool read_source(struct lw_source *source, bool is_read, off_t size,
         lw_foreign_fail(source, err);
         goto failed;
     }
-    if (!reader->opens_path && !is_read &&
-        !(size > READ_BYTES_MAX ? lw_file_open(&source->view, source->path, err)
-                                : lw_file_read(&source->view, source->path, 0, err)))
+    if (!reader->opens_path && !is_read && !load(source, size, err))
         return false;
     if (!reader->read(source, want, out, err)) {
         if (reader->opens_path)
@@ -95,10 +130,12 @@ static bool open_source(const char *name, unsigned want, struct lw_builder *out,
         source.head = head;
     } else { /* a pipe can be read only once */
         done = lw_file_read(&source.view, source.path, 0, err);
-        source.head = source.view.bytes;
-        source.head_len = source.view.len < LW_SOURCE_HEAD_BYTES ? source.view.len
-                                                                 : LW_SOURCE_HEAD_BYTES;
+        if (done)
+            set_head(&source);
     }
+    if (done && lw_inflate_is_gzip(source.head, source.head_len))
+        done = (source.view.bytes || load(&source, about.st_size, err)) &&
+               unpack(&source, err);
     done = done && read_source(&source, source.view.bytes != NULL, about.st_size, want,
                                out, err);
     lw_file_close(&source.view);
@@ -137,9 +174,17 @@ struct lw_profile *lw_profile_open(const char *name, unsigned want,
     return lw_builder_finish(builder, err);
 }
 
+static size_t unpack_head(const unsigned char *head, size_t len, unsigned char *plain)
+{
+    size_t plain_len = LW_SOURCE_HEAD_BYTES;
+
+    lw_inflate_head(head, len, plain, &plain_len);
+    return plain_len;
+}
+
 bool lw_profile_exists(const char *name)
 {
-    unsigned char head[LW_SOURCE_HEAD_BYTES];
+    unsigned char head[LW_SOURCE_HEAD_BYTES], plain[LW_SOURCE_HEAD_BYTES];
     struct lw_source source = { .path = name, .name = name, .head = head };
     struct lw_run run;
     struct stat about;
@@ -149,8 +194,13 @@ bool lw_profile_exists(const char *name)
         source.is_folder = S_ISDIR(about.st_mode);
         if (!source.is_folder && !S_ISREG(about.st_mode))
             return true; /* a pipe can be read only once */
-        return (source.is_folder || read_head(name, head, &source.head_len, NULL)) &&
-               reader_by_bytes(&source) != NULL;
+        if (!source.is_folder && !read_head(name, head, &source.head_len, NULL))
+            return false;
+        if (lw_inflate_is_gzip(head, source.head_len)) {
+            source.head = plain;
+            source.head_len = unpack_head(head, source.head_len, plain);
+        }
+        return reader_by_bytes(&source) != NULL;
     }
     found = lw_run_open(&run, name, NULL, NULL);
     lw_run_close(&run);

@@ -17,7 +17,7 @@ struct signature {
     }
 
 static const struct signature signatures[] = {
-    SIGNATURE("\x1f\x8b", "is compressed with gzip; unpack it first"),
+    SIGNATURE("\x1f\x8b", "is compressed with gzip twice; unpack it first"),
     SIGNATURE("\x28\xb5\x2f\xfd", "is compressed with zstd; unpack it first"),
     SIGNATURE("PK\x03\x04", "is a zip archive; unpack it first"),
     SIGNATURE("\x7f"

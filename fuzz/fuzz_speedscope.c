@@ -1,0 +1,8 @@
+/* Any bytes as a file of the format speedscope. */
+
+#include "one_reader.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    return fuzz_reader(&lw_reader_speedscope, bytes, len);
+}
