@@ -67,8 +67,7 @@ void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *t
                              "--calls' records calls.");
 }
 
-/* Saturates: a file may hold any number of seconds. */
-static int64_t to_ns(double seconds)
+int64_t lw_analysis_ns(double seconds)
 {
     double ns = seconds * 1e9;
 
@@ -98,7 +97,7 @@ static void set_list_title(const struct lw_query *query,
     } else {
         lw_buf_add_text(&text, "samples of ");
     }
-    lw_units_add_ns(&text, to_ns(graph->total_s));
+    lw_units_add_ns(&text, lw_analysis_ns(graph->total_s));
     for (size_t i = 0; i < query->key_count; i++)
         lw_buf_addf(&text, "%s%s", i ? ", " : "; by ", query->keys[i]->title);
     if (query->key_count > 0 && query->reverse)
@@ -118,7 +117,7 @@ static size_t count_cut(const struct lw_query *query,
     return selection->counts[last - 1] - selection->counts[last];
 }
 
-void lw_analysis_end_list(const struct lw_query *query,
+void lw_analysis_note_cut(const struct lw_query *query,
                           const struct lw_callgraph *graph,
                           const struct lw_selection *selection, struct lw_table *table)
 {
@@ -127,10 +126,6 @@ void lw_analysis_end_list(const struct lw_query *query,
 
     lw_buf_init(&count, 0);
     lw_units_add_count(&count, (int64_t)(cut ? cut : graph->listed_count));
-    if (graph->listed_count == 0)
-        lw_analysis_note_empty(graph->profile, table);
-    else
-        set_list_title(query, graph, table);
     if (graph->listed_count > 0 && selection->count == 0)
         lw_table_note(table, "None of the %s functions is left by the restrictions.",
                       lw_analysis_text(table, &count));
@@ -139,6 +134,17 @@ void lw_analysis_end_list(const struct lw_query *query,
                       lw_analysis_text(table, &count),
                       cut == 1 ? "function" : "functions");
     lw_buf_release(&count);
+}
+
+void lw_analysis_end_list(const struct lw_query *query,
+                          const struct lw_callgraph *graph,
+                          const struct lw_selection *selection, struct lw_table *table)
+{
+    if (graph->listed_count == 0)
+        lw_analysis_note_empty(graph->profile, table);
+    else
+        set_list_title(query, graph, table);
+    lw_analysis_note_cut(query, graph, selection, table);
     lw_analysis_note_losses(graph->profile, table);
 }
 
@@ -167,7 +173,7 @@ void lw_analysis_add_seconds(struct lw_table *table, double seconds)
     if (isnan(seconds))
         lw_table_add_none(table);
     else
-        lw_table_add_integer(table, to_ns(seconds));
+        lw_table_add_integer(table, lw_analysis_ns(seconds));
 }
 
 void lw_analysis_add_share(struct lw_table *table, double part, double whole)

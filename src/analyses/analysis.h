@@ -11,6 +11,9 @@
 #include "model/query.h"
 #include "model/table.h"
 
+/* A tree for a person shows paths with at least so much of the time. */
+#define LW_USUAL_SHARE 0.01
+
 struct lw_analysis {
     const char *name;    /* of the view: "functions" */
     const char *summary; /* one phrase: the question */
@@ -47,6 +50,10 @@ void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *t
 void lw_analysis_end_list(const struct lw_query *query,
                           const struct lw_callgraph *graph,
                           const struct lw_selection *selection, struct lw_table *table);
+/* The note of those that says what the restrictions left out. */
+void lw_analysis_note_cut(const struct lw_query *query,
+                          const struct lw_callgraph *graph,
+                          const struct lw_selection *selection, struct lw_table *table);
 /* What was written into TEXT, good until it changes. If it failed, so has the table, and
  * what is returned is empty. */
 const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text);
@@ -54,6 +61,8 @@ const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text);
 void lw_analysis_add_place(struct lw_table *table, const struct lw_function *function);
 /* A cell of nanoseconds; none for what is not known. */
 void lw_analysis_add_seconds(struct lw_table *table, double seconds);
+/* Saturates: a file may hold any number of seconds. */
+int64_t lw_analysis_ns(double seconds);
 /* A cell PART / WHOLE; none if that is no number. */
 void lw_analysis_add_share(struct lw_table *table, double part, double whole);
 

@@ -264,7 +264,8 @@ static void add_word(struct lw_buf *out, const struct lw_function *function)
         lw_buf_add_char(out, *start++);
 }
 
-/* "lapwing report", and the file if it is not the latest run that is meant. */
+/* "lapwing report", and the file if it is not the latest run that is meant; several
+ * files are only hinted at. */
 static void add_report(struct summary *s)
 {
     const char *file = lw_profile_fact(s->profile, "file");
@@ -272,7 +273,9 @@ static void add_report(struct summary *s)
     const char *quote = is_named && strpbrk(file, " $&'()*;<>?[]`|") ? "\"" : "";
 
     lw_buf_add_text(&s->text, "lapwing report");
-    if (is_named)
+    if (lw_profile_fact(s->profile, "merged"))
+        lw_buf_add_text(&s->text, " ...");
+    else if (is_named)
         lw_buf_addf(&s->text, " %s%s%s", quote, file, quote);
 }
 

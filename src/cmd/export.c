@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cmd/command.h"
-#include "readers/reader.h"
+#include "cmd/profiles.h"
+#include "cmd/progress.h"
 #include "writers/writer.h"
 
 struct args {
@@ -58,12 +60,28 @@ static const struct lw_writer *choose_writer(const struct args *args,
     return NULL;
 }
 
+static bool write_profile(const struct lw_writer *writer,
+                          const struct lw_profile *profile, const char *path,
+                          struct lw_error *err)
+{
+    struct lw_progress *progress;
+    struct lw_buf out;
+    bool done;
+
+    lw_buf_init(&out, 0);
+    progress = lw_progress_start_writing(path, &out);
+    done = writer->write(profile, &out, err) && lw_buf_check(&out, err);
+    lw_progress_stop(progress);
+    done = done && lw_file_replace(path, out.bytes, out.len, err);
+    lw_buf_release(&out);
+    return done;
+}
+
 static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
     const struct args *a = args;
     const struct lw_writer *writer = choose_writer(a, err);
-    struct lw_profile *profile = NULL;
-    struct lw_buf out;
+    struct lw_profile *profile;
     bool done;
 
     if (!writer)
@@ -71,12 +89,9 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (!a->output && writer->is_binary && isatty(STDOUT_FILENO))
         return lw_usage(err, "%s files are not for a terminal; name one with -o",
                         writer->name);
-    lw_buf_init(&out, 0);
-    profile = lw_profile_open(argc > 0 ? argv[0] : NULL, writer->want, err);
-    done = profile && writer->write(profile, &out, err) && lw_buf_check(&out, err) &&
-           lw_file_replace(a->output ? a->output : "-", out.bytes, out.len, err);
+    profile = lw_profiles_open(argv, (size_t)argc, writer->want, NULL, err);
+    done = profile && write_profile(writer, profile, a->output ? a->output : "-", err);
     lw_profile_free(profile);
-    lw_buf_release(&out);
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;
 }
 
@@ -90,12 +105,12 @@ static void explain(struct lw_help *help)
 const struct lw_command lw_cmd_export = {
     .name = "export",
     .summary = "write a profile in another tool's format",
-    .usage = "lapwing export [OPTIONS] [RUN|FILE]",
+    .usage = "lapwing export [OPTIONS] [RUN|FILE...]",
     .description = "Writes RUN (the latest, if none is named), or any file of a known "
-                   "format, in the format of another tool.",
+                   "format, in the format of another tool. Several are added up.",
     .explain = explain,
     .args_size = sizeof(struct args),
     .options = options,
-    .operands_max = 1,
+    .operands_max = LW_ANY_NUMBER,
     .run = run,
 };

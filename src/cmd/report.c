@@ -2,18 +2,17 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "analyses/analysis.h"
+#include "analyses/diff.h"
 #include "base/text.h"
 #include "cmd/command.h"
+#include "cmd/profiles.h"
 #include "readers/reader.h"
 #include "writers/pstats_text.h"
 #include "writers/render.h"
 
-#define USUAL_SHARE 0.01    /* a tree shows paths with at least so much of the time */
 #define NO_LIMIT UINT64_MAX /* --limit was not given */
 
 enum style {
@@ -22,6 +21,7 @@ enum style {
 };
 
 struct args {
+    bool diff;
     struct lw_arg_list sort;
     bool reverse;
     bool strip;
@@ -61,6 +61,9 @@ static const struct lw_option options[] = {
     OPT(0, "strip", LW_ARG_FLAG, strip, NULL,
         "leave out the folders of files; what is alike then is added up"),
     LW_OPT_HEADING("What of the profile"),
+    OPT(0, "diff", LW_ARG_FLAG, diff, NULL,
+        "of two profiles, what is more or less in the second, by function; the biggest "
+        "changes first"),
     OPT(0, "thread", LW_ARG_TEXT, thread, "NAME|ID", "only threads of that name or id"),
     OPT(0, "process", LW_ARG_TEXT, process, "PID", "only that process"),
     OPT(0, "from", LW_ARG_CHOICE, source, "any|calls|samples",
@@ -83,18 +86,19 @@ static const struct lw_option options[] = {
 /* What the words of the command line turned out to be. */
 struct request {
     const struct args *args;
-    const char *profile; /* NULL: the latest run */
+    char **profiles; /* names; none: the latest run */
+    size_t profile_count;
     const struct lw_analysis *view;
     char **restrictions; /* words */
     int restriction_count;
 };
 
-/* A word names the profile if it must (it is "-", or ends as profiles do, or stands
- * before the view), or if it can be nothing else: before the view any file, behind it
- * only what a reader knows, since `report functions train.py` asks for the functions of
- * that file. NEXT is the word behind it, or NULL. */
-static bool names_profile(const struct request *request, const char *word,
-                          const char *next)
+/* A word names the first profile if it must (it is "-", or ends as profiles do, or
+ * stands before the view), or if it can be nothing else: before the view any file, behind
+ * it only what a reader knows, since `report functions train.py` asks for the functions
+ * of that file. NEXT is the word behind it, or NULL. */
+static bool names_first(const struct request *request, const char *word,
+                        const char *next)
 {
     if (strcmp(word, "-") == 0 || lw_profile_has_suffix(word))
         return true;
@@ -103,19 +107,37 @@ static bool names_profile(const struct request *request, const char *word,
     return lw_profile_exists(word);
 }
 
-/* In either order at most one profile and one view, then restrictions. */
+/* One more profile must end as profiles do, or stand before the view and be one; any
+ * other word is a restriction. */
+static bool names_another(const struct request *request, const char *word)
+{
+    return lw_profile_has_suffix(word) || (!request->view && lw_profile_exists(word));
+}
+
+static bool names_profile(const struct request *request, const char *word,
+                          const char *next)
+{
+    if (request->args->diff)
+        return request->profile_count < 2;
+    return request->profile_count ? names_another(request, word)
+                                  : names_first(request, word, next);
+}
+
+/* In either order profiles and one view, then restrictions. The names of profiles move
+ * to the front of ARGV. */
 static void sort_words(struct request *request, int argc, char **argv)
 {
     int used = 0;
 
+    request->profiles = argv;
     while (used < argc) {
-        const char *word = argv[used];
+        char *word = argv[used];
         const struct lw_analysis *view = lw_analysis_find(word);
 
         if (view && !request->view)
             request->view = view;
-        else if (!request->profile && names_profile(request, word, argv[used + 1]))
-            request->profile = word;
+        else if (names_profile(request, word, argv[used + 1]))
+            argv[request->profile_count++] = word;
         else
             break;
         used++;
@@ -124,7 +146,7 @@ static void sort_words(struct request *request, int argc, char **argv)
     request->restriction_count = argc - used;
     if (!request->view) {
         bool wants_list = request->restriction_count > 0 || request->args->sort.count ||
-                          request->args->style == STYLE_PSTATS;
+                          request->args->style == STYLE_PSTATS || request->args->diff;
 
         request->view = wants_list ? &lw_analysis_functions : &lw_analysis_summary;
     }
@@ -210,42 +232,20 @@ static bool make_query(const struct request *request, struct lw_query *query,
     query->thread = args->thread;
     query->process = args->process;
     query->max_depth = args->depth;
-    query->min_share = for_people(args) ? USUAL_SHARE : 0;
+    query->min_share = for_people(args) ? LW_USUAL_SHARE : 0;
     return (!args->min_share || parse_share(args->min_share, &query->min_share, err)) &&
            add_sorting(request, query, err) && add_restrictions(request, query, err);
 }
 
-/* "Sun Nov 15 20:07:31 2026    out.prof", as pstats heads its report of a file; a run
- * has the time at which it began. Nothing for standard input. */
-static void add_pstats_head(struct lw_buf *out, const struct request *request,
-                            const struct lw_profile *profile)
-{
-    const char *name =
-        request->profile ? request->profile : lw_profile_fact(profile, "run");
-    time_t when = (time_t)(profile->wall_start_ns / 1000000000);
-    struct stat about;
-    char date[32]; /* ctime_r() fills 26 */
-
-    if (!name || strcmp(name, "-") == 0)
-        return;
-    if (!when && stat(name, &about) == 0)
-        when = about.st_mtime;
-    if (ctime_r(&when, date)) {
-        date[strcspn(date, "\n")] = '\0';
-        lw_buf_addf(out, "%s    ", date);
-    }
-    lw_text_add_printable(out, name, strlen(name));
-}
-
+/* HEAD: the lines that name the files. */
 static bool print_as_pstats(const struct request *request,
                             const struct lw_profile *profile,
-                            const struct lw_query *query, struct lw_buf *out,
-                            struct lw_error *err)
+                            const struct lw_query *query, const struct lw_buf *head,
+                            struct lw_buf *out, struct lw_error *err)
 {
     enum lw_pstats_part part = LW_PSTATS_STATS;
     struct lw_selection selection = { 0 };
     struct lw_callgraph graph;
-    struct lw_buf head;
     bool done;
 
     if (request->view == &lw_analysis_callers)
@@ -256,42 +256,43 @@ static bool print_as_pstats(const struct request *request,
         return lw_fail(err, LW_ERR_USAGE,
                        "pstats prints functions, callers and callees, but no %s",
                        request->view->name);
-    lw_buf_init(&head, 0);
-    add_pstats_head(&head, request, profile);
     done = lw_query_graph(query, profile, &graph, err) &&
-           lw_query_select(query, &graph, &selection, err) &&
-           lw_buf_check(&head, err) &&
+           lw_query_select(query, &graph, &selection, err) && lw_buf_check(head, err) &&
            lw_pstats_print(part, &graph, query, &selection,
-                           head.len ? head.bytes : NULL, out, err);
-    lw_buf_release(&head);
+                           head->len ? head->bytes : NULL, out, err);
     lw_selection_release(&selection);
     lw_callgraph_release(&graph);
     return done;
+}
+
+static bool print_table(const struct args *args, const struct lw_table *table,
+                        struct lw_buf *out, struct lw_error *err)
+{
+    struct lw_render_options plain = { 0 };
+    struct lw_render_options shown =
+        args->output ? plain : lw_render_options_for_fd(STDOUT_FILENO);
+
+    if (!lw_table_check(table, err))
+        return false;
+    if (args->json)
+        lw_render_json(table, out);
+    else if (args->csv)
+        lw_render_csv(table, out);
+    else if (args->markdown)
+        lw_render_markdown(table, out);
+    else
+        lw_render_text(table, &shown, out);
+    return lw_buf_check(out, err);
 }
 
 static bool print_view(const struct request *request, const struct lw_profile *profile,
                        const struct lw_query *query, struct lw_buf *out,
                        struct lw_error *err)
 {
-    const struct args *args = request->args;
-    struct lw_render_options plain = { 0 };
-    struct lw_render_options shown =
-        args->output ? plain : lw_render_options_for_fd(STDOUT_FILENO);
     struct lw_table table = { 0 };
-    bool done =
-        request->view->run(profile, query, &table, err) && lw_table_check(&table, err);
+    bool done = request->view->run(profile, query, &table, err) &&
+                print_table(request->args, &table, out, err);
 
-    if (done) {
-        if (args->json)
-            lw_render_json(&table, out);
-        else if (args->csv)
-            lw_render_csv(&table, out);
-        else if (args->markdown)
-            lw_render_markdown(&table, out);
-        else
-            lw_render_text(&table, &shown, out);
-        done = lw_buf_check(out, err);
-    }
     lw_table_release(&table);
     return done;
 }
@@ -299,15 +300,37 @@ static bool print_view(const struct request *request, const struct lw_profile *p
 static bool answer(const struct request *request, const struct lw_query *query,
                    struct lw_buf *out, struct lw_error *err)
 {
-    struct lw_profile *profile =
-        lw_profile_open(request->profile, request->view->want, err);
+    struct lw_profile *profile;
+    struct lw_buf head;
     bool done = false;
 
+    lw_buf_init(&head, 0);
+    profile = lw_profiles_open(request->profiles, request->profile_count,
+                               request->view->want, &head, err);
     if (profile)
         done = request->args->style == STYLE_PSTATS
-                   ? print_as_pstats(request, profile, query, out, err)
+                   ? print_as_pstats(request, profile, query, &head, out, err)
                    : print_view(request, profile, query, out, err);
     lw_profile_free(profile);
+    lw_buf_release(&head);
+    return done;
+}
+
+static bool answer_diff(const struct request *request, const struct lw_query *query,
+                        struct lw_buf *out, struct lw_error *err)
+{
+    unsigned want = request->view->want;
+    char **names = request->profiles;
+    struct lw_profile *before = lw_profiles_open(names, 1, want, NULL, err);
+    struct lw_profile *after =
+        before ? lw_profiles_open(names + 1, 1, want, NULL, err) : NULL;
+    struct lw_table table = { 0 };
+    bool done = after && lw_diff_run(before, after, query, &table, err) &&
+                print_table(request->args, &table, out, err);
+
+    lw_table_release(&table);
+    lw_profile_free(before);
+    lw_profile_free(after);
     return done;
 }
 
@@ -320,9 +343,25 @@ static bool put_out(const struct args *args, const struct lw_buf *out,
     return true;
 }
 
+static bool check_diff(const struct request *request, struct lw_error *err)
+{
+    if (request->profile_count != 2)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "--diff takes two profiles, before and after: lapwing report "
+                       "--diff A B");
+    if (request->view != &lw_analysis_functions)
+        return lw_fail(err, LW_ERR_USAGE, "--diff compares functions, but no %s",
+                       request->view->name);
+    if (request->args->style == STYLE_PSTATS)
+        return lw_fail(err, LW_ERR_USAGE, "pstats prints no differences");
+    return true;
+}
+
 static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
     struct request request = { .args = args };
+    bool (*answers)(const struct request *, const struct lw_query *, struct lw_buf *,
+                    struct lw_error *) = request.args->diff ? answer_diff : answer;
     struct lw_query query;
     struct lw_buf out;
     bool done;
@@ -333,9 +372,11 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         return lw_usage(err, "report prints one form: choose one of --json, --csv, "
                              "--markdown and --style pstats");
     sort_words(&request, argc, argv);
+    if (request.args->diff && !check_diff(&request, err))
+        return LW_EXIT_USAGE;
     lw_query_init(&query);
     lw_buf_init(&out, 0);
-    done = make_query(&request, &query, err) && answer(&request, &query, &out, err) &&
+    done = make_query(&request, &query, err) && answers(&request, &query, &out, err) &&
            put_out(request.args, &out, err);
     lw_buf_release(&out);
     lw_query_release(&query);
@@ -355,10 +396,12 @@ static void explain(struct lw_help *help)
 const struct lw_command lw_cmd_report = {
     .name = "report",
     .summary = "print what a profile says: summary, functions, callers, tree ...",
-    .usage = "lapwing report [OPTIONS] [RUN|FILE] [VIEW] [RESTRICTION...]",
+    .usage = "lapwing report [OPTIONS] [RUN|FILE...] [VIEW] [RESTRICTION...]\n"
+             "lapwing report [OPTIONS] --diff BEFORE AFTER [RESTRICTION...]",
     .description =
         "Prints one view of a run, or of any file of a known format ('-' is standard "
-        "input). Without a run it takes the latest, without a view the summary.\n\n"
+        "input). Without a run it takes the latest, without a view the summary. Several "
+        "are added up, as pstats' Stats.add() does.\n\n"
         "A restriction is what pstats takes: a number (the first so many), a fraction "
         "from 0 to 1 (that part of them) or a regular expression (those that match), "
         "each applied to what the one before left.",

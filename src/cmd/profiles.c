@@ -1,0 +1,74 @@
+/* Opens what was named, in pstats' order, and makes it one profile. */
+
+#include "cmd/profiles.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "cmd/progress.h"
+#include "model/merge.h"
+#include "readers/reader.h"
+
+void lw_profiles_add_head(struct lw_buf *head, const char *name,
+                          const struct lw_profile *profile)
+{
+    time_t when = (time_t)(profile->wall_start_ns / 1000000000);
+    struct stat about;
+    char date[32]; /* ctime_r() fills 26 */
+
+    if (!name)
+        name = lw_profile_fact(profile, "run");
+    if (!name || strcmp(name, "-") == 0)
+        return;
+    if (!when && stat(name, &about) == 0)
+        when = about.st_mtime;
+    if (head->len > 0)
+        lw_buf_add_char(head, '\n');
+    if (ctime_r(&when, date)) {
+        date[strcspn(date, "\n")] = '\0';
+        lw_buf_addf(head, "%s    ", date);
+    }
+    lw_text_add_printable(head, name, strlen(name));
+}
+
+static struct lw_profile *open_one(const char *name, unsigned want, struct lw_buf *head,
+                                   struct lw_error *err)
+{
+    struct lw_progress *progress = lw_progress_start_reading(name);
+    struct lw_profile *profile = lw_profile_open(name, want, err);
+
+    lw_progress_stop(progress);
+    if (profile && head)
+        lw_profiles_add_head(head, name, profile);
+    return profile;
+}
+
+struct lw_profile *lw_profiles_open(char *const *names, size_t count, unsigned want,
+                                    struct lw_buf *head, struct lw_error *err)
+{
+    struct lw_profile *merged = NULL;
+    struct lw_profile **profiles;
+    size_t opened = 0;
+
+    if (count < 2)
+        return open_one(count ? names[0] : NULL, want, head, err);
+    profiles = lw_zalloc(count, sizeof(*profiles), err);
+    if (!profiles)
+        return NULL;
+    for (; opened < count; opened++) {
+        const char *name = names[opened ? count - opened : 0];
+
+        if (!(profiles[opened] = open_one(name, want, head, err)))
+            break;
+    }
+    if (opened == count)
+        merged =
+            lw_profile_merge((const struct lw_profile *const *)profiles, count, err);
+    for (size_t i = 0; i < opened; i++)
+        lw_profile_free(profiles[i]);
+    lw_free(profiles);
+    return merged;
+}
