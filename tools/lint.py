@@ -48,6 +48,7 @@ SHARED_HEADERS = {"agent/layout.h": {"recorder", "cmd"}}
 LIBRARY_HEADERS = {
     "Python.h": ("python/",),
     "isa-l/igzip_lib.h": ("src/base/",),
+    "histedit.h": ("src/cmd/",),
     "zstd.h": ("src/lap/", "src/base/", "src/readers/", "src/writers/"),
 }
 

@@ -75,6 +75,7 @@ static bool restrict_selection(const struct lw_restriction *restriction,
         return true;
     case LW_RESTRICT_PATTERN: return keep_matching(restriction, graph, selection, err);
     case LW_RESTRICT_MINE: return keep_mine(graph, selection, err);
+    case LW_RESTRICT_INVALID: return true;
     }
     return true;
 }
@@ -170,6 +171,17 @@ bool lw_query_add_pattern(struct lw_query *query, const char *text,
         return false;
     restriction->text = text;
     return lw_pattern_init(&restriction->pattern, text, err);
+}
+
+bool lw_query_add_invalid(struct lw_query *query, const char *text,
+                          struct lw_error *err)
+{
+    struct lw_restriction *restriction =
+        add_restriction(query, LW_RESTRICT_INVALID, err);
+
+    if (restriction)
+        restriction->text = text;
+    return restriction != NULL;
 }
 
 bool lw_query_add_mine(struct lw_query *query, struct lw_error *err)

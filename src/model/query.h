@@ -44,6 +44,7 @@ enum lw_restriction_kind {
     LW_RESTRICT_SHARE,   /* the first so many of a hundred, as 0..1 */
     LW_RESTRICT_PATTERN, /* those whose text matches */
     LW_RESTRICT_MINE,    /* the person's own code (model/mine.h) */
+    LW_RESTRICT_INVALID, /* a pattern that is none: leaves all, as for pstats */
 };
 
 struct lw_restriction {
@@ -89,6 +90,9 @@ bool lw_query_add_pattern(struct lw_query *query, const char *text,
                           struct lw_error *err) LW_MUST_CHECK;
 bool lw_query_add_count(struct lw_query *query, int64_t count, struct lw_error *err)
     LW_MUST_CHECK;
+/* TEXT is no pattern, which pstats says in its listing and goes on. */
+bool lw_query_add_invalid(struct lw_query *query, const char *text,
+                          struct lw_error *err) LW_MUST_CHECK;
 bool lw_query_add_mine(struct lw_query *query, struct lw_error *err) LW_MUST_CHECK;
 
 /* One flag for each thread of PROFILE, whether the query is about it; *FLAGS is NULL if

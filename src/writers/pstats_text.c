@@ -67,8 +67,7 @@ static void print_calls(struct lw_buf *out, int width, int64_t calls,
     lw_buf_addf(out, "%*s", width, text);
 }
 
-/* repr() of a str. */
-static void print_repr(struct lw_buf *out, const char *text)
+void lw_pstats_add_repr(struct lw_buf *out, const char *text)
 {
     char quote = strchr(text, '\'') && !strchr(text, '"') ? '"' : '\'';
 
@@ -109,8 +108,9 @@ static void print_restriction(struct lw_buf *out,
     switch (restriction->kind) {
     case LW_RESTRICT_COUNT: lw_buf_addf(out, "%" PRId64, restriction->count); break;
     case LW_RESTRICT_SHARE: print_share(out, restriction->share); break;
-    case LW_RESTRICT_PATTERN: print_repr(out, restriction->text); break;
+    case LW_RESTRICT_PATTERN: lw_pstats_add_repr(out, restriction->text); break;
     case LW_RESTRICT_MINE: lw_buf_add_text(out, "mine"); break;
+    case LW_RESTRICT_INVALID: break; /* reduces nothing */
     }
 }
 
@@ -128,6 +128,11 @@ static void print_order(struct printing *p)
         lw_buf_add_text(p->out, "   Random listing order was used\n");
     }
     for (size_t i = 0; i < query->restriction_count; i++) {
+        if (query->restrictions[i].kind == LW_RESTRICT_INVALID) {
+            lw_buf_add_text(p->out, "   <Invalid regular expression ");
+            lw_pstats_add_repr(p->out, query->restrictions[i].text);
+            lw_buf_add_text(p->out, ">\n");
+        }
         if (counts[i] == counts[i + 1])
             continue;
         lw_buf_addf(p->out, "   List reduced from %zu to %zu due to restriction <",

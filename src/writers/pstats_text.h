@@ -22,4 +22,7 @@ bool lw_pstats_print(enum lw_pstats_part part, const struct lw_callgraph *graph,
                      const char *head, struct lw_buf *out, struct lw_error *err)
     LW_MUST_CHECK;
 
+/* Append repr() of a str, as Python has it in messages. */
+void lw_pstats_add_repr(struct lw_buf *out, const char *text);
+
 #endif
