@@ -20,6 +20,7 @@
   const count = parent.length;
   const boxes = document.getElementById("boxes");
   const status = document.getElementById("status");
+  const found = document.getElementById("found");
   const input = document.getElementById("search");
   const total = Float64Array.from(self);
   const start = new Float64Array(count);
@@ -27,7 +28,6 @@
   const isHit = new Uint8Array(names.length);
   let zoomed = 0;
   let chosen = 0;
-  let found = "";
   let width = 1200;
 
   for (let i = count - 1; i > 0; i--) total[parent[i]] += total[i];
@@ -54,7 +54,8 @@
     const parts = [label + (place ? ` (${place})` : "")];
     parts.push(`total ${time(total[i])}, ${share(total[i])}`);
     if (i > 0) parts.push(`self ${time(self[i])}`);
-    if (calls && i > 0) parts.push(`${calls[i].toLocaleString("en")} calls`);
+    if (calls && i > 0)
+      parts.push(`${calls[i].toLocaleString("en")} ${calls[i] === 1 ? "call" : "calls"}`);
     return parts.join(" · ");
   }
 
@@ -118,12 +119,13 @@
     svg.setAttribute("width", width);
     svg.setAttribute("height", height);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    document.getElementById("place").setAttribute("x", width - 250);
+    document.getElementById("place").setAttribute("x", width - 240);
+    found.setAttribute("x", width - 10);
   }
 
-  /* One line for what the mouse or the keys are on; or else what was found. */
+  /* What the mouse or the keys are on, or else what is zoomed. */
   function say(i) {
-    status.textContent = i === undefined ? found || describe(zoomed) : describe(i);
+    status.textContent = describe(i === undefined ? zoomed : i);
   }
 
   function zoom(i) {
@@ -143,7 +145,7 @@
   /* Times of nodes inside other hits are in those already. */
   function search(text) {
     let pattern = null;
-    found = "";
+    found.textContent = "";
     isHit.fill(0);
     if (text) {
       try {
@@ -164,10 +166,9 @@
         isInside[i] = hit | isInside[parent[i]];
       }
       isHit[name[0]] = 0;
-      found = `${nodes.toLocaleString("en")} found · ${time(ns)}, ${share(ns)}`;
+      found.textContent = `${nodes.toLocaleString("en")} found · ${time(ns)}, ${share(ns)}`;
     }
     draw();
-    say();
   }
 
   function sibling(i, step) {

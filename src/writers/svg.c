@@ -357,10 +357,10 @@ static const char style[] = "<style>\n"
                             ".box:hover rect, .chosen rect { stroke: #000; }\n"
                             ".above { opacity: 0.55; }\n"
                             ".hit rect { fill: #e3f; }\n"
-                            "input { width: 230px; font: 12px monospace; }\n"
+                            "input { width: 225px; font: 12px monospace; }\n"
                             "@media (prefers-color-scheme: dark) {\n"
                             "  svg { background: #1b1b1f; }\n"
-                            "  #title, #status { fill: #eee; }\n"
+                            "  #title, #status, #found { fill: #eee; }\n"
                             "  .box:hover rect, .chosen rect { stroke: #fff; }\n"
                             "}\n"
                             "</style>\n";
@@ -370,7 +370,7 @@ static const char search_box[] =
     "<foreignObject id=\"place\" x=\"950\" y=\"6\" width=\"240\" height=\"26\""
     " visibility=\"hidden\">"
     "<input xmlns=\"http://www.w3.org/1999/xhtml\" id=\"search\" type=\"search\""
-    " aria-label=\"search\" placeholder=\"search (/), regular expression\"/>"
+    " aria-label=\"search\" placeholder=\"search: a regular expression\"/>"
     "</foreignObject>\n";
 
 static void write_head(struct writing *w)
@@ -396,7 +396,8 @@ static void write_head(struct writing *w)
     lw_buf_add_text(w->out, "</text>\n<text id=\"status\" x=\"6\" y=\"42\" "
                             "aria-live=\"polite\">");
     write_title(w, 0);
-    lw_buf_add_text(w->out, "</text>\n");
+    lw_buf_add_text(w->out, "</text>\n<text id=\"found\" y=\"48\" "
+                            "text-anchor=\"end\" aria-live=\"polite\"></text>\n");
     lw_buf_add_text(w->out, search_box);
 }
 
