@@ -45,14 +45,19 @@ missing_for() {
         has git || echo git
         has pkg-config || echo pkg-config
         pkg-config --exists libzstd 2>/dev/null || echo libzstd-dev
-        pkg-config --exists libedit 2>/dev/null || echo libedit-dev
         pkg-config --exists libisal 2>/dev/null || echo libisal-dev
+        pkg-config --exists libedit 2>/dev/null || echo libedit-dev
         python311 >/dev/null || echo python3 python3-venv python3-dev
         ;;
     test)
         pkg-config --exists cmocka 2>/dev/null || echo libcmocka-dev
         has clang-format || echo clang-format
         has shellcheck || echo shellcheck
+        # Readers of the formats that we write.
+        has callgrind_annotate || echo valgrind
+        has chromium || echo chromium
+        has go || echo golang-go
+        has npm || echo npm
         ;;
     fuzz)
         has clang || echo clang
@@ -104,6 +109,16 @@ install_python() {
     cp "tools/$1" ".venv/$1"
 }
 
+# The same for the packages of npm.
+install_node() {
+    cmp -s tools/package.json .venv/node/installed.json && return
+    echo "setup: installing the npm packages of tools/package.json"
+    mkdir -p .venv/node
+    cp tools/package.json .venv/node/
+    npm install --prefix .venv/node --silent --no-audit --no-fund --ignore-scripts
+    cp tools/package.json .venv/node/installed.json
+}
+
 [ $# -gt 0 ] || fail "usage: tools/setup.sh build|torch|test|fuzz ..."
 install_missing build "$@"
 make_venv
@@ -112,7 +127,10 @@ for part; do
     case $part in
     build) ;;
     torch) install_python requirements-torch.txt ;;
-    test) install_python requirements-test.txt ;;
+    test)
+        install_python requirements-test.txt
+        install_node
+        ;;
     fuzz) install_missing fuzz-runtime ;;
     *) fail "no part called $part" ;;
     esac
