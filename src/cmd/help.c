@@ -12,18 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/text.h"
 #include "writers/render.h"
 
 #define LEFT_MAX 30  /* a longer left side gets its own line */
 #define WIDTH_MIN 40 /* narrower terminals wrap by themselves */
-
-struct lw_help {
-    struct lw_buf out;
-    size_t width;  /* of the terminal, in columns */
-    size_t column; /* where the right side starts */
-};
 
 /* clang-format off */
 const struct lw_command *const lw_commands[] = {
@@ -82,8 +75,30 @@ static void add_row(struct lw_help *help, const char *left, const char *right)
     add_wrapped(help, right, strlen(right), help->column, help->column);
 }
 
+void lw_help_add_roff(struct lw_buf *out, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        bool starts_line = i == 0 || text[i - 1] == '\n';
+
+        if (starts_line && (text[i] == '.' || text[i] == '\''))
+            lw_buf_add_text(out, "\\&");
+        if (text[i] == '\\')
+            lw_buf_add_text(out, "\\e");
+        else if (text[i] == '-')
+            lw_buf_add_text(out, "\\-");
+        else
+            lw_buf_add_char(out, text[i]);
+    }
+}
+
 void lw_help_heading(struct lw_help *help, const char *title)
 {
+    if (help->is_roff) {
+        lw_buf_add_text(&help->out, ".PP\n\\fI");
+        lw_help_add_roff(&help->out, title, strlen(title));
+        lw_buf_add_text(&help->out, ":\\fR\n");
+        return;
+    }
     lw_buf_addf(&help->out, "\n%s:\n", title);
 }
 
@@ -91,6 +106,14 @@ void lw_help_row(struct lw_help *help, const char *name, const char *summary)
 {
     char left[64];
 
+    if (help->is_roff) {
+        lw_buf_add_text(&help->out, ".TP\n.B ");
+        lw_help_add_roff(&help->out, name, strlen(name));
+        lw_buf_add_char(&help->out, '\n');
+        lw_help_add_roff(&help->out, summary, strlen(summary));
+        lw_buf_add_char(&help->out, '\n');
+        return;
+    }
     snprintf(left, sizeof(left), "  %s", name);
     add_row(help, left, summary);
 }

@@ -3,7 +3,19 @@
 #ifndef LW_CMD_HELP_H
 #define LW_CMD_HELP_H
 
+#include "base/buf.h"
 #include "cmd/command.h"
+
+/* Help being written. */
+struct lw_help {
+    struct lw_buf out;
+    size_t width;  /* of the terminal, in columns */
+    size_t column; /* where the right side starts */
+    bool is_roff;  /* for the manual instead: headings and rows as man's macros */
+};
+
+/* Append TEXT so that roff prints it as it is. */
+void lw_help_add_roff(struct lw_buf *out, const char *text, size_t len);
 
 /* Print the help of COMMAND, or of the whole program when it is NULL, on stdout,
  * wrapped to the terminal's width (80 columns in a pipe). */

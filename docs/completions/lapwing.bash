@@ -1,0 +1,136 @@
+# bash completion for lapwing; made by tools/docs.sh from the commands.
+# shellcheck shell=bash
+
+_lapwing() {
+    local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}
+    local before=${COMP_WORDS[COMP_CWORD - 1]}
+    local commands="export formats help pack report run runs shell"
+    local options="--help" operands="" values=none files=yes
+
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$current")
+        return
+    fi
+    case $command in
+    export)
+        options="--help --to --output"
+        operands=""
+        ;;
+    formats)
+        options="--help --json --csv"
+        operands=""
+        ;;
+    help)
+        options="--help"
+        operands="export formats help pack report run runs shell"
+        ;;
+    pack)
+        options="--help --output --in"
+        operands=""
+        ;;
+    report)
+        options="--help --sort --reverse --mine --match --limit --strip --diff --thread --process --from --min-share --depth --json --csv --markdown --style --output"
+        operands="callees callers functions processes summary threads tree"
+        ;;
+    run)
+        options="--help --calls --c-calls --min-span --module --output --name --max-size --quiet --no-summary"
+        operands=""
+        ;;
+    runs)
+        options="--help --in --json --csv"
+        operands=""
+        ;;
+    shell)
+        options="--help"
+        operands=""
+        ;;
+    esac
+    case "$command $before" in
+    "export --to" | "export -t")
+        values="callgrind chrome collapsed csv json markdown perfetto pprof pstats speedscope svg"
+        files=
+        ;;
+    "export --output" | "export -o")
+        values=""
+        files=yes
+        ;;
+    "pack --output" | "pack -o")
+        values=""
+        files=yes
+        ;;
+    "pack --in")
+        values=""
+        files=
+        ;;
+    "report --sort" | "report -s")
+        values="calls ncalls cumtime cumulative filename line module name nfl pcalls stdname time tottime"
+        files=
+        ;;
+    "report --match")
+        values=""
+        files=
+        ;;
+    "report --limit" | "report -n")
+        values=""
+        files=
+        ;;
+    "report --thread")
+        values=""
+        files=
+        ;;
+    "report --process")
+        values=""
+        files=
+        ;;
+    "report --from")
+        values="any calls samples"
+        files=
+        ;;
+    "report --min-share")
+        values=""
+        files=
+        ;;
+    "report --depth")
+        values=""
+        files=
+        ;;
+    "report --style")
+        values="lapwing pstats"
+        files=
+        ;;
+    "report --output" | "report -o")
+        values=""
+        files=yes
+        ;;
+    "run --min-span")
+        values=""
+        files=
+        ;;
+    "run --output" | "run -o")
+        values=""
+        files=yes
+        ;;
+    "run --name")
+        values=""
+        files=
+        ;;
+    "run --max-size")
+        values=""
+        files=
+        ;;
+    "runs --in")
+        values=""
+        files=
+        ;;
+    esac
+    if [ "$values" != none ]; then
+        operands=$values
+    elif [[ $current == -* ]]; then
+        operands=$options files=
+    fi
+    mapfile -t COMPREPLY < <(
+        compgen -W "$operands" -- "$current"
+        [ -n "$files" ] && compgen -f -- "$current"
+    )
+}
+complete -o filenames -F _lapwing lapwing

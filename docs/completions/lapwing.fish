@@ -1,0 +1,57 @@
+# fish completion for lapwing; made by tools/docs.sh from the commands.
+
+complete -c lapwing -s h -l help -d 'print this help'
+complete -c lapwing -n __fish_use_subcommand -s V -l version -d 'print the version'
+
+complete -c lapwing -f -n __fish_use_subcommand -a export -d 'write a profile in another tool'\''s format'
+complete -c lapwing -n '__fish_seen_subcommand_from export' -s t -l to -x -a 'callgrind chrome collapsed csv json markdown perfetto pprof pstats speedscope svg' -d 'the format; without it, the suffix of FILE decides'
+complete -c lapwing -n '__fish_seen_subcommand_from export' -s o -l output -r -F -d 'into FILE, whole or not at all'
+
+complete -c lapwing -f -n __fish_use_subcommand -a formats -d 'list the formats that can be read and written'
+complete -c lapwing -n '__fish_seen_subcommand_from formats' -l json -d 'print JSON'
+complete -c lapwing -n '__fish_seen_subcommand_from formats' -l csv -d 'print comma-separated values'
+
+complete -c lapwing -f -n __fish_use_subcommand -a help -d 'print the help of a command'
+complete -c lapwing -n '__fish_seen_subcommand_from help' -a 'export formats help pack report run runs shell'
+
+complete -c lapwing -f -n __fish_use_subcommand -a pack -d 'make one file of a run, to send or keep'
+complete -c lapwing -n '__fish_seen_subcommand_from pack' -s o -l output -r -F -d 'write to FILE instead of NAME.lapz'
+complete -c lapwing -n '__fish_seen_subcommand_from pack' -l in -x -a '' -d 'look for RUN in FOLDER, not .lapwing/runs'
+
+complete -c lapwing -f -n __fish_use_subcommand -a report -d 'print what a profile says: summary, functions, callers, tree ...'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -s s -l sort -x -a 'calls ncalls cumtime cumulative filename line module name nfl pcalls stdname time tottime' -d 'sort by KEY: calls, cumulative, file, line, module, name, nfl, pcalls, stdname or time (pstats'\'' abbreviations work); again for equal ones'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -s r -l reverse -d 'turn the order round'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -s m -l mine -d 'only your own code: under the project'\''s folder, but no installed package, virtualenv or builtin'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l match -x -a '' -d 'only functions whose file:line(name) matches'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -s n -l limit -x -a '' -d 'at most N of them; 0: all'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l strip -d 'leave out the folders of files; what is alike then is added up'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l diff -d 'of two profiles, what is more or less in the second, by function; the biggest changes first'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l thread -x -a '' -d 'only threads of that name or id'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l process -x -a '' -d 'only that process'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l from -x -a 'any calls samples' -d 'which of its measurements, where it has several'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l min-share -x -a '' -d 'only paths with at least this share of the time: 0.01 or 1%'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l depth -x -a '' -d 'at most N calls deep'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l json -d 'as JSON, all rows'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l csv -d 'as comma-separated values, all rows'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l markdown -d 'as a table in Markdown'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l style -x -a 'lapwing pstats' -d 'pstats: functions, callers and callees exactly as Python'\''s pstats prints them'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'into FILE, whole or not at all'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers functions processes summary threads tree'
+
+complete -c lapwing -f -n __fish_use_subcommand -a run -d 'record a program from start to end'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l calls -d 'every Python call, exactly (the default); with =timeline each call also keeps its own start and end'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l c-calls -d 'calls of builtins as well'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l min-span -x -a '' -d 'leave shorter calls out of the timeline (10us, 1ms)'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -s m -l module -d 'run a module, as python3 -m does'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -s o -l output -r -F -d 'the folder to make for the run (RUN.lap), instead of a new one in .lapwing/runs; or a file of another format to write as well (out.prof)'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l name -x -a '' -d 'name the run after NAME, not the program'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l max-size -x -a '' -d 'keep the run below SIZE by thinning out its middle (2G)'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -s q -l quiet -d 'say nothing'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-summary -d 'only say where the run is'
+
+complete -c lapwing -f -n __fish_use_subcommand -a runs -d 'list the runs recorded here, or remove some'
+complete -c lapwing -n '__fish_seen_subcommand_from runs' -l in -x -a '' -d 'the runs in FOLDER, not .lapwing/runs'
+complete -c lapwing -n '__fish_seen_subcommand_from runs' -l json -d 'print JSON'
+complete -c lapwing -n '__fish_seen_subcommand_from runs' -l csv -d 'print comma-separated values'
+
+complete -c lapwing -f -n __fish_use_subcommand -a shell -d 'browse profiles as with '\''python -m pstats'\'', and more'
