@@ -52,6 +52,8 @@ void lw_processes_close(struct lw_recorder *recorder, size_t index)
     look.is_last = true;
     look.end_ticks = watched->death_ticks;
     recorder->processes[index] = recorder->processes[--recorder->process_count];
+    if (recorder->trouble.code != LW_OK) /* the disk is full: now is the time */
+        lw_run_free_reserve(&recorder->run);
     if (!lw_watched_close(watched, &look, exit_code_of(recorder, watched),
                           &recorder->trouble))
         recorder->unsaved_count++;

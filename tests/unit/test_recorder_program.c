@@ -75,7 +75,7 @@ TEST(the_programs_signal_mask_is_what_ours_was)
 /* A test may itself be run with signals ignored: in the background of a script. */
 TEST(signals_we_ignore_are_not_ignored_by_the_program)
 {
-    char check[128], line[128], ignored[128] = "";
+    char check[256], line[128], ignored[128] = "";
     FILE *status = fopen("/proc/self/status", "r");
 
     while (status && fgets(line, sizeof(line), status))
