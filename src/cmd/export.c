@@ -100,6 +100,9 @@ static void explain(struct lw_help *help)
     lw_help_heading(help, "Formats");
     for (size_t i = 0; i < lw_writer_count; i++)
         lw_help_row(help, lw_writers[i]->name, lw_writers[i]->summary);
+    lw_help_heading(help, "What they cannot say of a profile");
+    for (size_t i = 0; i < lw_writer_count; i++)
+        lw_help_row(help, lw_writers[i]->name, lw_writers[i]->lacks);
 }
 
 const struct lw_command lw_cmd_export = {

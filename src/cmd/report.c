@@ -12,6 +12,7 @@
 #include "readers/reader.h"
 #include "writers/pstats_text.h"
 #include "writers/render.h"
+#include "writers/writer.h"
 
 #define NO_LIMIT UINT64_MAX /* --limit was not given */
 
@@ -78,7 +79,9 @@ static const struct lw_option options[] = {
     OPT(0, "markdown", LW_ARG_FLAG, markdown, NULL, "as a table in Markdown"),
     OPT(0, "style", LW_ARG_CHOICE, style, "lapwing|pstats",
         "pstats: functions, callers and callees exactly as Python's pstats prints them"),
-    OPT('o', "output", LW_ARG_TEXT, output, "FILE", "into FILE, whole or not at all"),
+    OPT('o', "output", LW_ARG_TEXT, output, "FILE",
+        "into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or "
+        "of the whole profile .svg and what else export writes"),
     LW_OPT_END
 };
 /* clang-format on */
@@ -89,8 +92,10 @@ struct request {
     char **profiles; /* names; none: the latest run */
     size_t profile_count;
     const struct lw_analysis *view;
+    bool has_view;       /* somebody named it */
     char **restrictions; /* words */
     int restriction_count;
+    const struct lw_writer *writer; /* the output is this whole file; NULL: a view */
 };
 
 /* A word names the first profile if it must (it is "-", or ends as profiles do, or
@@ -144,6 +149,7 @@ static void sort_words(struct request *request, int argc, char **argv)
     }
     request->restrictions = argv + used;
     request->restriction_count = argc - used;
+    request->has_view = request->view != NULL;
     if (!request->view) {
         bool wants_list = request->restriction_count > 0 || request->args->sort.count ||
                           request->args->style == STYLE_PSTATS || request->args->diff;
@@ -334,6 +340,55 @@ static bool answer_diff(const struct request *request, const struct lw_query *qu
     return done;
 }
 
+/* A file that holds not a view but the profile itself, in another tool's format. */
+static bool answer_whole(const struct request *request, struct lw_buf *out,
+                         struct lw_error *err)
+{
+    struct lw_profile *profile = lw_profiles_open(
+        request->profiles, request->profile_count, request->writer->want, NULL, err);
+    bool done =
+        profile && request->writer->write(profile, out, err) && lw_buf_check(out, err);
+
+    lw_profile_free(profile);
+    return done;
+}
+
+/* Was anything asked that only a view can answer? */
+static bool asks_for_part(const struct request *request)
+{
+    const struct args *args = request->args;
+
+    return request->has_view || request->restriction_count || args->diff ||
+           args->sort.count || args->reverse || args->strip || args->mine ||
+           args->match.count || args->limit != NO_LIMIT || args->min_share ||
+           args->depth || args->thread || args->process || args->source;
+}
+
+/* The suffix of the output says the form, unless an option does: x.csv is the view as
+ * CSV, x.svg the profile as a flame graph. */
+static bool choose_form(struct args *args, struct request *request,
+                        struct lw_error *err)
+{
+    const struct lw_writer *writer =
+        args->output ? lw_writer_for_path(args->output) : NULL;
+
+    if (!writer || args->json || args->csv || args->markdown ||
+        args->style == STYLE_PSTATS)
+        return true;
+    args->json = writer == &lw_writer_json;
+    args->csv = writer == &lw_writer_csv;
+    args->markdown = writer == &lw_writer_markdown;
+    if (args->json || args->csv || args->markdown)
+        return true;
+    if (asks_for_part(request))
+        return lw_fail(err, LW_ERR_USAGE,
+                       "%s would hold the whole profile as %s: leave out the view and "
+                       "what restricts it, or name a file that ends otherwise",
+                       args->output, writer->name);
+    request->writer = writer;
+    return true;
+}
+
 static bool put_out(const struct args *args, const struct lw_buf *out,
                     struct lw_error *err)
 {
@@ -359,7 +414,8 @@ static bool check_diff(const struct request *request, struct lw_error *err)
 
 static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
-    struct request request = { .args = args };
+    struct args form = *(const struct args *)args;
+    struct request request = { .args = &form };
     bool (*answers)(const struct request *, const struct lw_query *, struct lw_buf *,
                     struct lw_error *) = request.args->diff ? answer_diff : answer;
     struct lw_query query;
@@ -374,10 +430,16 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     sort_words(&request, argc, argv);
     if (request.args->diff && !check_diff(&request, err))
         return LW_EXIT_USAGE;
+    if (!choose_form(&form, &request, err))
+        return LW_EXIT_USAGE;
     lw_query_init(&query);
     lw_buf_init(&out, 0);
-    done = make_query(&request, &query, err) && answers(&request, &query, &out, err) &&
-           put_out(request.args, &out, err);
+    if (request.writer)
+        done = answer_whole(&request, &out, err);
+    else
+        done =
+            make_query(&request, &query, err) && answers(&request, &query, &out, err);
+    done = done && put_out(request.args, &out, err);
     lw_buf_release(&out);
     lw_query_release(&query);
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;

@@ -305,8 +305,8 @@ const struct lw_writer lw_writer_chrome = {
     .summary =
         "trace events, for chrome://tracing, Perfetto's viewer and torch's tools",
     .suffixes = ".trace.json .chrome.json",
-    .lacks = "how often functions were called, unless there is a timeline, and the "
-             "single samples of a sampler",
+    .lacks = "when functions were called, unless there is a timeline, and the single "
+             "samples of a sampler",
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | LW_WANT_COUNTERS,
     .write = write_chrome,
 };

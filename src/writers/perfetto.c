@@ -411,8 +411,9 @@ const struct lw_writer lw_writer_perfetto = {
     .summary = "what ui.perfetto.dev and trace_processor open, with every span",
     .suffixes = ".pftrace .perfetto-trace",
     .is_binary = true,
-    .lacks = "how often functions were called, unless there is a timeline, and the "
-             "single samples of a sampler",
+    .lacks =
+        "when and how often functions were called, unless there is a timeline, and "
+        "the single samples of a sampler",
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | LW_WANT_COUNTERS,
     .write = write_perfetto,
 };

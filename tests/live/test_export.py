@@ -429,9 +429,14 @@ def test_the_flame_graph_zooms_searches_and_obeys_keys(
     assert boxes(page) == whole
 
 
-def test_run_writes_what_the_suffix_says(lapwing: str, tmp_path: Path) -> None:
+def test_run_and_report_write_what_the_suffix_says(
+    lapwing: str, tmp_path: Path
+) -> None:
     words = [lapwing, "run", "--no-summary", "--calls", "-o", "x.svg"]
     subprocess.run(
         [*words, PROGRAMS / "threads.py"], cwd=tmp_path, check=True, capture_output=True
     )
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
+    for name, start in [("y.svg", "<svg"), ("y.pb.gz", "\x1f"), ("y.csv", "what,")]:
+        subprocess.run([lapwing, "report", "-o", name], cwd=tmp_path, check=True)
+        assert (tmp_path / name).read_bytes().startswith(start.encode())
