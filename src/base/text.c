@@ -142,7 +142,7 @@ static bool shift_decimal(uint64_t value, int64_t power, uint64_t *shifted)
 
 bool lw_text_scaled(const char *text, size_t len, unsigned digits, int64_t *value)
 {
-    const uint64_t full = 100000000000000000u; /* one more digit still fits */
+    const uint64_t full = 1000000000000000000u; /* below it one more digit fits */
     bool negative = len && text[0] == '-', point = false, some = false;
     int64_t power = digits;
     uint64_t sum = 0;

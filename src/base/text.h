@@ -19,7 +19,7 @@ bool lw_text_double(const char *text, size_t len, double *value);
 /* The same decimal as a count of its 10^-DIGITS parts (3: the thousandths), in whole
  * numbers all the way, so that no digit is lost: "1699999999999.123" of 3 digits is
  * 1699999999999123. What is finer is rounded, halves away from zero; digits behind the
- * 18th are cut. False also if it does not fit. */
+ * 19th are cut. False also if it does not fit. */
 bool lw_text_scaled(const char *text, size_t len, unsigned digits, int64_t *value);
 
 /* How many bytes A and B, both of at least LEN bytes, begin with alike. */

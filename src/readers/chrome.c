@@ -82,7 +82,6 @@ struct span {
 
 /* A span that is open where the sweep is. */
 struct level {
-    size_t row; /* of the calls */
     int64_t end_ns;
     lw_stack_id stack;
     uint64_t self_ns;
@@ -125,14 +124,14 @@ static bool fail_at(const struct reading *r, const char *at, const char *what,
                    what);
 }
 
+/* What came last, if it is a string or a number. */
 static struct piece take(const struct lw_json_in *json, enum lw_json_token token)
 {
+    struct piece none = { NULL, 0, false, false };
     struct piece piece = { json->text, json->len, token == LW_JSON_STRING,
                            json->escaped && token == LW_JSON_STRING };
 
-    if (token != LW_JSON_STRING && token != LW_JSON_NUMBER)
-        piece.text = NULL;
-    return piece;
+    return token == LW_JSON_STRING || token == LW_JSON_NUMBER ? piece : none;
 }
 
 /* The text of PIECE: *TEXT is good until the next call. */

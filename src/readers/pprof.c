@@ -127,7 +127,7 @@ static bool next_field(struct lw_cursor *in, struct field *field)
     uint64_t tag;
     const void *bytes;
 
-    field->bytes = lw_cursor_make(NULL, 0);
+    field->bytes = lw_cursor_make(in->next, 0);
     if (in->failed || lw_cursor_left(in) == 0)
         return false;
     tag = lw_cursor_varint(in);
@@ -483,12 +483,13 @@ static void choose_value(struct reading *r)
 
 static bool add_unit(struct reading *r, struct lw_error *err)
 {
-    const struct value_type *type = &r->types[r->weight];
+    const struct value_type *type;
     struct lw_buf text;
     bool done;
 
     if (r->is_time || r->type_count == 0)
         return true;
+    type = &r->types[r->weight];
     lw_buf_init(&text, 0);
     lw_buf_add_text(&text, "1 ns is 1 ");
     if (type->unit < r->string_count)

@@ -249,3 +249,33 @@ TEST(an_error_says_where_and_what)
     CHECK_EQ(err.code, LW_ERR_FORMAT);
     CHECK_STR(err.text, "at byte 4: not a value");
 }
+
+TEST(a_list_of_numbers_comes_as_one_piece)
+{
+    const char *text = "{\"a\": [1, 22,3], \"b\": []}";
+    struct lw_json_in json;
+
+    lw_json_in_init(&json, text, strlen(text));
+    CHECK_EQ(lw_json_next(&json), LW_JSON_OBJECT);
+    CHECK_EQ(lw_json_next(&json), LW_JSON_KEY);
+    CHECK_EQ(lw_json_next(&json), LW_JSON_ARRAY);
+    CHECK(lw_json_numbers(&json));
+    CHECK_EQ(json.len, 7);
+    CHECK_BYTES(json.text, "1, 22,3", 7);
+    CHECK_EQ(lw_json_next(&json), LW_JSON_KEY);
+    CHECK_EQ(lw_json_next(&json), LW_JSON_ARRAY);
+    CHECK(lw_json_numbers(&json));
+    CHECK_EQ(json.len, 0);
+    CHECK_EQ(lw_json_next(&json), LW_JSON_OBJECT_END);
+    CHECK_EQ(lw_json_next(&json), LW_JSON_END);
+}
+
+TEST(a_list_of_numbers_without_an_end_is_an_error)
+{
+    struct lw_json_in json;
+
+    lw_json_in_init(&json, "[1, 2", 5);
+    CHECK_EQ(lw_json_next(&json), LW_JSON_ARRAY);
+    CHECK(!lw_json_numbers(&json));
+    CHECK_EQ(lw_json_next(&json), LW_JSON_ERROR);
+}

@@ -235,3 +235,69 @@ TEST(distance_is_the_number_of_edits)
     CHECK_EQ(lw_text_distance("run", longest), 199);
     CHECK_EQ(lw_text_distance(longest, "run"), 199);
 }
+
+static int64_t scaled(const char *text, unsigned digits)
+{
+    int64_t value = -12345;
+
+    return lw_text_scaled(text, strlen(text), digits, &value) ? value : -12345;
+}
+
+TEST(a_decimal_becomes_whole_parts_without_losing_a_digit)
+{
+    CHECK_EQ(scaled("1699999999999999.123", 3), 1699999999999999123);
+    CHECK_EQ(scaled("0.001", 3), 1);
+    CHECK_EQ(scaled("-2.5", 3), -2500);
+    CHECK_EQ(scaled("7", 0), 7);
+    CHECK_EQ(scaled("1.5e3", 3), 1500000);
+    CHECK_EQ(scaled("15e-1", 3), 1500);
+    CHECK_EQ(scaled(".5", 9), 500000000);
+    CHECK_EQ(scaled("0", 9), 0);
+    CHECK_EQ(scaled("0.0000000000000000000000000001", 9), 0);
+    CHECK_EQ(scaled("0e99999999", 9), 0);
+    CHECK_EQ(scaled("1e-99999999", 9), 0);
+    CHECK_EQ(scaled("9223372036854775807", 0), INT64_MAX);
+    CHECK_EQ(scaled("1699999999999999.1234999", 3), 1699999999999999123);
+}
+
+TEST(what_is_finer_than_the_parts_is_rounded)
+{
+    CHECK_EQ(scaled("1.0004", 3), 1000);
+    CHECK_EQ(scaled("1.0005", 3), 1001);
+    CHECK_EQ(scaled("-1.0005", 3), -1001);
+    CHECK_EQ(scaled("0.00000000049999", 9), 0);
+}
+
+TEST(what_is_no_decimal_or_does_not_fit_is_no_part)
+{
+    static const char *const bad[] = { "",   "-",  ".",   "1.2.3", "1e",  "e5",
+                                       "0x", " 1", "1e+", "nan",   "1e30" };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        CHECK_EQ(scaled(bad[i], 3), -12345);
+    CHECK_EQ(scaled("9300000000000000", 3), -12345); /* over 2^63 */
+}
+
+TEST(hexadecimal_numbers_have_up_to_sixteen_digits)
+{
+    uint64_t value = 0;
+
+    CHECK(lw_text_hex("7F21ab", 6, &value));
+    CHECK_EQ(value, 0x7f21ab);
+    CHECK(lw_text_hex("ffffffffffffffff", 16, &value));
+    CHECK_EQ(value, UINT64_MAX);
+    CHECK(!lw_text_hex("10000000000000000", 17, &value));
+    CHECK(!lw_text_hex("", 0, &value));
+    CHECK(!lw_text_hex("1g", 2, &value));
+    CHECK(!lw_text_hex("1:", 2, &value));
+    CHECK(!lw_text_hex("@", 1, &value));
+}
+
+TEST(a_common_start_is_found_to_the_byte)
+{
+    const char *a = "main;train;forward;conv2d", *b = "main;train;forwards;x______";
+
+    for (size_t len = 0; len <= 25; len++)
+        CHECK_EQ(lw_text_same_start(a, b, len), len < 18 ? len : 18);
+    CHECK_EQ(lw_text_same_start(a, a, 25), 25);
+}
