@@ -99,6 +99,8 @@ static uint64_t cost_ns(double seconds)
     return ns > 0 && ns < 1e19 ? (uint64_t)(ns + 0.5) : 0;
 }
 
+/* Readers take the cost behind "calls=0" for the caller's own, so where calls were not
+ * counted there is one. */
 static void write_callee(struct writing *w, const struct lw_graph_edge *edge)
 {
     uint32_t line = w->graph->functions[edge->caller].line;
@@ -106,7 +108,7 @@ static void write_callee(struct writing *w, const struct lw_graph_edge *edge)
     write_file(w, "cfi", edge->callee);
     write_name(w, "cfn", edge->callee);
     lw_buf_addf(w->out, "calls=%" PRId64 " %" PRIu32 "\n%" PRIu32 " %" PRIu64 "\n",
-                edge->cost.calls > 0 ? edge->cost.calls : 0,
+                edge->cost.calls > 0 ? edge->cost.calls : 1,
                 w->graph->functions[edge->callee].line, line,
                 cost_ns(edge->cost.total_s));
 }
