@@ -59,12 +59,13 @@ struct one {
     const struct unit *unit; /* NULL: not met yet */
     unsigned digits;         /* the unit's, or 9 if that is no time but has decimals */
     uint32_t thread;
-    uint32_t root; /* path */
+    uint32_t root;       /* path, of the samples */
+    uint32_t event_root; /* likewise of the events */
     struct lw_thread about;
     uint64_t start_ns;
     size_t first_sample;       /* in `samples` */
     struct lw_json_in weights; /* where they are */
-    struct lw_json_in events;
+    struct lw_json_in events;  /* where they are, if they came before the unit */
     bool has_samples, has_weights, has_events, has_decimals;
 };
 
@@ -446,7 +447,7 @@ static bool apply_event(struct reading *r, const struct one *one, const char *wh
     struct step step = { .start_ns = event->at_ns };
 
     if (event->type == 'O') {
-        uint32_t parent = r->depth ? r->steps[r->depth - 1].path : one->root;
+        uint32_t parent = r->depth ? r->steps[r->depth - 1].path : one->event_root;
 
         if (!push(r, &r->evented, parent, event->frame, where, &step, err))
             return false;
@@ -467,7 +468,8 @@ static bool read_events(struct reading *r, struct one *one, struct lw_json_in *j
     struct event event = { 0 };
     uint64_t last_ns = 0;
 
-    if (!expect(r, json, LW_JSON_ARRAY, "the events should be a list", err))
+    if (!expect(r, json, LW_JSON_ARRAY, "the events should be a list", err) ||
+        !lw_paths_root(&r->evented, one->thread, &one->event_root, err))
         return false;
     r->depth = 0;
     while ((token = lw_json_next(json)) == LW_JSON_OBJECT) {
@@ -534,7 +536,7 @@ static bool skip_weights(struct reading *r, struct one *one, struct lw_error *er
     return true;
 }
 
-/* What needs the unit waits until the whole profile was seen. */
+/* What needs the unit waits, if that did not come before it, for the profile's end. */
 static bool read_member(struct reading *r, struct one *one, struct lw_json_in *start,
                         struct lw_error *err)
 {
@@ -555,6 +557,10 @@ static bool read_member(struct reading *r, struct one *one, struct lw_json_in *s
     if (lw_json_is(json, "weights"))
         return skip_weights(r, one, err);
     if (lw_json_is(json, "events")) {
+        if (one->unit && one->unit->is_time) {
+            one->digits = one->unit->digits;
+            return read_events(r, one, json, err);
+        }
         one->has_events = true;
         one->events = *json;
     }
@@ -584,10 +590,7 @@ static bool finish_profile(struct reading *r, struct one *one,
         return false;
     if (one->has_samples && !weigh_samples(r, one, err))
         return false;
-    if (!one->has_events)
-        return true;
-    return lw_paths_root(&r->evented, one->thread, &one->root, err) &&
-           read_events(r, one, &events, err);
+    return !one->has_events || read_events(r, one, &events, err);
 }
 
 static bool read_profile(struct reading *r, struct lw_error *err)
