@@ -76,10 +76,12 @@ static bool unpack(struct lw_source *source, struct lw_error *err)
     return true;
 }
 
+/* A folder has no bytes: only who opens paths is asked. */
 static const struct lw_reader *reader_by_bytes(const struct lw_source *source)
 {
     for (size_t i = 0; i < lw_reader_count; i++)
-        if (lw_readers[i]->sniff(source))
+        if ((lw_readers[i]->opens_path || !source->is_folder) &&
+            lw_readers[i]->sniff(source))
             return lw_readers[i];
     return NULL;
 }
