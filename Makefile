@@ -69,8 +69,8 @@ setup-fuzz:
 $(BUILD)/wheel.stamp: $(SOURCES) | setup-build
 	@mkdir -p $(BUILD)/wheel
 	@rm -f $(BUILD)/wheel/*.whl
-	@# A build that was interrupted while being configured cannot be gone on with.
-	@[ -e $(BUILD)/release/build.ninja ] || rm -rf $(BUILD)/release
+	@# A folder whose configuring was interrupted, or that knows older options, is of no use.
+	@[ $(BUILD)/release/build.ninja -nt meson_options.txt ] || rm -rf $(BUILD)/release
 	@$(PYTHON) -m pip wheel -q --no-build-isolation --no-deps --no-index \
 		-Cbuild-dir=$(BUILD)/release -w $(BUILD)/wheel .
 	@$(PYTHON) -m wheel tags --remove --python-tag cp310 $(BUILD)/wheel/*.whl
@@ -81,8 +81,8 @@ $(BUILD)/wheel.stamp: $(SOURCES) | setup-build
 # Configured again when a folder gains or loses a file: tests are found, not listed.
 $(BUILD)/asan/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
 	@mkdir -p $(BUILD)
-	@[ -e $(BUILD)/asan/build.ninja ] || rm -rf $(BUILD)/asan
-	@$(MESON) setup $(if $(wildcard $(BUILD)/asan/build.ninja),--reconfigure) \
+	@[ $(BUILD)/asan/build.ninja -nt meson_options.txt ] || rm -rf $(BUILD)/asan
+	@$(MESON) setup $$([ ! -e $(BUILD)/asan/build.ninja ] || echo --reconfigure) \
 		$(BUILD)/asan -Dtests=true -Dextension=false -Dbuildtype=debug \
 		-Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false >$(BUILD)/asan.log \
 		|| { cat $(BUILD)/asan.log; exit 1; }
@@ -92,8 +92,8 @@ asan: $(BUILD)/asan/configured
 
 $(BUILD)/werror/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
 	@mkdir -p $(BUILD)
-	@[ -e $(BUILD)/werror/build.ninja ] || rm -rf $(BUILD)/werror
-	@$(MESON) setup $(if $(wildcard $(BUILD)/werror/build.ninja),--reconfigure) \
+	@[ $(BUILD)/werror/build.ninja -nt meson_options.txt ] || rm -rf $(BUILD)/werror
+	@$(MESON) setup $$([ ! -e $(BUILD)/werror/build.ninja ] || echo --reconfigure) \
 		$(BUILD)/werror -Dtests=true -Dwerror=true -Dbuildtype=debug >$(BUILD)/werror.log \
 		|| { cat $(BUILD)/werror.log; exit 1; }
 	@touch $@
