@@ -68,6 +68,21 @@ static bool decimal_is_exact(uint64_t digits, int power, double *value)
     return true;
 }
 
+/* The whole of "e-12"; beyond any number's reach it is cut at 100,000. */
+static bool take_exponent(const char *text, size_t len, int64_t *exponent)
+{
+    bool down = len > 1 && text[1] == '-';
+    bool is_signed = down || (len > 1 && text[1] == '+');
+    uint64_t size;
+
+    if ((text[0] != 'e' && text[0] != 'E') ||
+        !lw_text_u64(text + 1 + is_signed, len - 1 - is_signed, &size))
+        return false;
+    size = size > 100000 ? 100000 : size;
+    *exponent = down ? -(int64_t)size : (int64_t)size;
+    return true;
+}
+
 bool lw_text_double(const char *text, size_t len, double *value)
 {
     char copy[512]; /* strtod wants a NUL; no sane number is longer */
@@ -95,22 +110,8 @@ bool lw_text_double(const char *text, size_t len, double *value)
     }
     if (!some)
         return false;
-    if (i < len) {
-        bool down;
-        uint64_t size;
-
-        if (text[i] != 'e' && text[i] != 'E')
-            return false;
-        i++;
-        down = i < len && text[i] == '-';
-        if (i < len && (text[i] == '-' || text[i] == '+'))
-            i++;
-        if (!lw_text_u64(text + i, len - i, &size))
-            return false;
-        exponent = size > 100000 ? 100000 : (int64_t)size;
-        if (down)
-            exponent = -exponent;
-    }
+    if (i < len && !take_exponent(text + i, len - i, &exponent))
+        return false;
     power += exponent;
     if (!exact || power < -400 || power > 400 ||
         !decimal_is_exact(digits, (int)power, &result)) {
@@ -144,7 +145,7 @@ bool lw_text_scaled(const char *text, size_t len, unsigned digits, int64_t *valu
 {
     const uint64_t full = 1000000000000000000u; /* below it one more digit fits */
     bool negative = len && text[0] == '-', point = false, some = false;
-    int64_t power = digits;
+    int64_t power = digits, exponent = 0;
     uint64_t sum = 0;
     size_t i = negative;
 
@@ -167,20 +168,9 @@ bool lw_text_scaled(const char *text, size_t len, unsigned digits, int64_t *valu
     }
     if (!some)
         return false;
-    if (i < len) {
-        bool down;
-        uint64_t size;
-
-        if (text[i] != 'e' && text[i] != 'E')
-            return false;
-        i++;
-        down = i < len && text[i] == '-';
-        i += i < len && (text[i] == '-' || text[i] == '+');
-        if (!lw_text_u64(text + i, len - i, &size))
-            return false;
-        size = size > 100000 ? 100000 : size;
-        power += down ? -(int64_t)size : (int64_t)size;
-    }
+    if (i < len && !take_exponent(text + i, len - i, &exponent))
+        return false;
+    power += exponent;
     if (!shift_decimal(sum, power, &sum) || sum > INT64_MAX)
         return false;
     *value = negative ? -(int64_t)sum : (int64_t)sum;
