@@ -40,7 +40,7 @@ matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
 	LAPWING_PYTHONS="$$(tools/pythons.sh --first $(VERSIONS) | cut -d' ' -f2- | paste -s -d: -)" \
 		$(PYTHON) tests/all.py live
 
-fuzz: setup-fuzz  ## run every fuzz target FUZZ_SECONDS (600)
+fuzz: setup-fuzz  ## run every fuzz target (or FUZZ="a b") FUZZ_SECONDS (600)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz.sh run
 
 fuzz-coverage: setup-fuzz  ## how much of the readers the corpora reach (at least 80 %)

@@ -5,6 +5,8 @@
 #   coverage   how many lines the corpora reach of the files that turn foreign bytes
 #              into the model; fails when one is under FUZZ_COVERAGE (80) percent
 #
+# FUZZ="chrome pprof" runs only those targets.
+#
 # A target starts from fuzz/corpus/NAME and from every golden input. What it finds
 # on the way is kept in build/fuzz-corpus/NAME; a crash is left in build/crashes and
 # becomes a golden case.
@@ -20,20 +22,30 @@ fail() {
     exit 1
 }
 
-# A build folder of its own for each set of flags: build FOLDER FLAG...
+# A build folder of its own for each set of flags: build FOLDER FLAG... One that was
+# made with other flags, or whose making was interrupted, is made anew.
 build() {
     folder=$1
     shift
-    if [ ! -e "$folder/build.ninja" ]; then
-        CC=clang $meson setup "$folder" -Dfuzz=true -Dextension=false \
-            -Dbuildtype=debugoptimized -Db_lundef=false "$@" >/dev/null
-    else
+    set -- -Dfuzz=true -Dextension=false -Dbuildtype=debugoptimized \
+        -Db_lundef=false "$@"
+    if [ "$(cat "$folder/flags" 2>/dev/null)" = "$*" ] &&
+        [ "$(find "$folder/build.ninja" -newer meson_options.txt)" ]; then
         $meson setup --reconfigure "$folder" >/dev/null # targets are found, not listed
+    else
+        rm -rf "$folder"
+        CC=clang $meson setup "$folder" "$@" >/dev/null
+        echo "$*" >"$folder/flags"
     fi
     .venv/bin/ninja -C "$folder" --quiet
 }
 
 names() {
+    for name in ${FUZZ:-}; do
+        [ -e "fuzz/fuzz_$name.c" ] || fail "FUZZ: there is no fuzz/fuzz_$name.c"
+        echo "$name"
+    done
+    [ -z "${FUZZ:-}" ] || return 0
     for source in fuzz/fuzz_*.c; do
         [ -e "$source" ] || fail "there is no fuzz/fuzz_NAME.c"
         source=${source#fuzz/fuzz_}
@@ -59,10 +71,13 @@ corpora() {
 }
 
 run() {
-    build build/fuzz -Db_sanitize=address,undefined
+    targets=$(names) # here, where a failure ends the script
+    # UBSan would print what it finds and go on, and nobody would hear of it.
+    build build/fuzz -Db_sanitize=address,undefined \
+        -Dc_args=-fno-sanitize-recover=all
     golden_inputs
     mkdir -p build/crashes
-    for name in $(names); do
+    for name in $targets; do
         echo "fuzz: $name for $seconds s"
         # shellcheck disable=SC2046  # a list of folders
         "build/fuzz/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=20 \
@@ -76,6 +91,7 @@ run() {
 # llvm-cov counts regions, functions, then lines: the tenth column is the share of
 # lines.
 coverage() {
+    targets=$(names)
     build build/fuzz-coverage \
         -Dc_args="-fprofile-instr-generate -fcoverage-mapping" \
         -Dc_link_args="-fprofile-instr-generate"
@@ -83,7 +99,7 @@ coverage() {
     rm -rf build/fuzz-profiles
     mkdir -p build/fuzz-profiles
     objects=
-    for name in $(names); do
+    for name in $targets; do
         program=build/fuzz-coverage/fuzz/fuzz_$name
         objects="${objects:+$objects -object }$program"
         # shellcheck disable=SC2046
