@@ -49,6 +49,7 @@ LIBRARY_HEADERS = {
     "Python.h": ("python/",),
     "isa-l/igzip_lib.h": ("src/base/",),
     "histedit.h": ("src/cmd/",),
+    "zlib.h": ("src/base/",),
     "zstd.h": ("src/lap/", "src/base/", "src/readers/", "src/writers/"),
 }
 

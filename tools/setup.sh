@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make this machine able to build and test: tools/setup.sh PART...
 #
-#   build   compiler, zstd, libedit, Python 3.11 and the build tools in .venv
+#   build   compiler, zstd, zlib, ISA-L, libedit, Python 3.11 and the build tools in .venv
 #   torch   torch, for the demo and the torch tests
 #   test    what the unit tests and `make lint` need
 #   fuzz    clang and its coverage tools
@@ -46,6 +46,7 @@ missing_for() {
         has pkg-config || echo pkg-config
         pkg-config --exists libzstd 2>/dev/null || echo libzstd-dev
         pkg-config --exists libisal 2>/dev/null || echo libisal-dev
+        pkg-config --exists zlib 2>/dev/null || echo zlib1g-dev
         pkg-config --exists libedit 2>/dev/null || echo libedit-dev
         python311 >/dev/null || echo python3 python3-venv python3-dev
         ;;

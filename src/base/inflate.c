@@ -1,13 +1,11 @@
-/* ISA-L's igzip does the work; here are the limits, the members and the sentences. */
+/* A library unpacks (base/gzip.h); here are the limits, the members and the sentences. */
 
 #include "base/inflate.h"
 
-#include <isa-l/igzip_lib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/gzip.h"
 
-#define PIECE_BYTES ((size_t)1 << 30) /* igzip counts in 32 bits */
 #define FIRST_BYTES ((size_t)64 << 10)
 
 bool lw_inflate_is_gzip(const void *bytes, size_t len)
@@ -26,27 +24,32 @@ static size_t most_bytes(size_t len)
     return most;
 }
 
-static bool fail_at(size_t at, int code, struct lw_error *err)
+static uint32_t piece_of(size_t len)
+{
+    return (uint32_t)(len < LW_GZIP_PIECE_BYTES ? len : LW_GZIP_PIECE_BYTES);
+}
+
+static bool fail_at(size_t at, enum lw_gzip_step step, struct lw_error *err)
 {
     const char *why = "what is compressed there is damaged";
 
-    if (code == ISAL_INCORRECT_CHECKSUM)
+    if (step == LW_GZIP_NOMEM)
+        return lw_fail(err, LW_ERR_NOMEM, "out of memory for gzip");
+    if (step == LW_GZIP_BAD_CHECKSUM)
         why = "the checksum does not fit what was unpacked";
-    else if (code == ISAL_INVALID_WRAPPER || code == ISAL_UNSUPPORTED_METHOD)
+    else if (step == LW_GZIP_BAD_HEAD)
         why = "this is not the head of a gzip member";
     return lw_fail(err, LW_ERR_FORMAT, "gzip, at byte %zu: %s", at, why);
 }
 
-/* One call of igzip: as much as fits what OUT has room for, which grows. */
-static bool inflate_some(struct inflate_state *state, size_t packed_len, size_t most,
-                         struct lw_buf *out, int *code, struct lw_error *err)
+/* One step, into what OUT has room for, which grows. */
+static bool inflate_some(const struct lw_gzip *gzip, void *state, struct lw_gzip_io *io,
+                         size_t packed_len, size_t most, struct lw_buf *out,
+                         enum lw_gzip_step *step, struct lw_error *err)
 {
     size_t room = out->len ? out->len / 2 : FIRST_BYTES;
     size_t before = out->len;
-    unsigned char *place;
 
-    if (room > PIECE_BYTES)
-        room = PIECE_BYTES;
     if (room > most - out->len)
         room = most - out->len;
     if (room == 0)
@@ -54,86 +57,80 @@ static bool inflate_some(struct inflate_state *state, size_t packed_len, size_t 
             err, LW_ERR_LIMIT,
             "gzip: %zu bytes unpack to more than %zu, the most that is taken",
             packed_len, most);
-    place = lw_buf_extend(out, room);
-    if (!place)
+    room = piece_of(room);
+    io->out = lw_buf_extend(out, room);
+    if (!io->out)
         return lw_buf_check(out, err);
-    state->next_out = place;
-    state->avail_out = (uint32_t)room;
-    *code = isal_inflate(state);
-    out->len = before + room - state->avail_out;
+    io->out_len = (uint32_t)room;
+    *step = gzip->unpack(state, io);
+    out->len = before + room - io->out_len;
     out->bytes[out->len] = '\0';
     return true;
 }
 
-/* Behind a member: another one (true), or nothing more. */
-static bool next_member(struct inflate_state *state, const unsigned char *next,
-                        const unsigned char *end)
+/* Behind a member: another one, to which IO moves (true), or nothing more. */
+static bool next_member(struct lw_gzip_io *io, const unsigned char *end)
 {
+    const unsigned char *next = io->in;
+
     while (next < end && *next == 0)
         next++;
     if (!lw_inflate_is_gzip(next, (size_t)(end - next)))
         return false;
-    isal_inflate_reset(state);
-    state->crc_flag = ISAL_GZIP;
-    state->next_in = (uint8_t *)(uintptr_t)next;
-    state->avail_in = 0;
+    io->in = next;
     return true;
 }
 
 bool lw_inflate(const void *bytes, size_t len, struct lw_buf *out, struct lw_error *err)
 {
+    const struct lw_gzip *gzip = lw_gzip_best();
     const unsigned char *start = bytes, *end = start + len;
-    struct inflate_state *state = lw_alloc(sizeof(*state), err);
+    struct lw_gzip_io io = { .in = start };
+    void *state = gzip->unpack_new(err);
     size_t most = most_bytes(len);
     bool done = false;
 
     if (!state)
         return false;
-    isal_inflate_init(state);
-    state->crc_flag = ISAL_GZIP;
-    state->next_in = (uint8_t *)(uintptr_t)start;
     for (;;) {
-        size_t left = (size_t)(end - state->next_in);
-        int code = ISAL_DECOMP_OK;
+        enum lw_gzip_step step = LW_GZIP_MORE;
 
-        state->avail_in = (uint32_t)(left < PIECE_BYTES ? left : PIECE_BYTES);
-        if (!inflate_some(state, len, most, out, &code, err))
+        io.in_len = piece_of((size_t)(end - io.in));
+        if (!inflate_some(gzip, state, &io, len, most, out, &step, err))
             break;
-        if (code < 0 || code > ISAL_OUT_OVERFLOW) {
-            fail_at((size_t)(state->next_in - start), code, err);
+        if (step == LW_GZIP_END) {
+            done = !next_member(&io, end);
+            if (done)
+                break;
+            gzip->unpack_reset(state);
+        } else if (step != LW_GZIP_MORE) {
+            fail_at((size_t)(io.in - start), step, err);
             break;
-        }
-        if (state->block_state == ISAL_BLOCK_FINISH) {
-            if (next_member(state, state->next_in, end))
-                continue;
-            done = true;
-            break;
-        }
-        if (state->next_in == end && state->avail_out > 0) {
+        } else if (io.in == end && io.out_len > 0) {
             lw_fail(err, LW_ERR_FORMAT, "gzip: the file ends too early, at byte %zu",
                     len);
             break;
         }
     }
-    lw_free(state);
+    gzip->unpack_free(state);
     return done;
 }
 
 void lw_inflate_head(const void *bytes, size_t len, void *head, size_t *head_len)
 {
-    struct inflate_state *state = lw_alloc(sizeof(*state), NULL);
-    size_t room = *head_len;
+    const struct lw_gzip *gzip = lw_gzip_best();
+    void *state = gzip->unpack_new(NULL);
+    struct lw_gzip_io io = {
+        .in = bytes,
+        .in_len = piece_of(len),
+        .out = head,
+        .out_len = piece_of(*head_len),
+    };
 
     *head_len = 0;
     if (!state)
         return;
-    isal_inflate_init(state);
-    state->crc_flag = ISAL_GZIP;
-    state->next_in = (uint8_t *)(uintptr_t)bytes;
-    state->avail_in = (uint32_t)(len < PIECE_BYTES ? len : PIECE_BYTES);
-    state->next_out = head;
-    state->avail_out = (uint32_t)(room < PIECE_BYTES ? room : PIECE_BYTES);
-    isal_inflate(state);
-    *head_len = (size_t)(state->next_out - (uint8_t *)head);
-    lw_free(state);
+    gzip->unpack(state, &io);
+    *head_len = (size_t)(io.out - (unsigned char *)head);
+    gzip->unpack_free(state);
 }
