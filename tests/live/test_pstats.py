@@ -14,10 +14,10 @@ import random
 import re
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
+from pythons import interpreter, interpreters
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = ROOT / "tests" / "programs" / "busy.py"
@@ -48,23 +48,6 @@ PARTS = {
     "callers": "print_callers",
     "callees": "print_callees",
 }
-
-
-@cache
-def interpreters() -> dict[str, str]:
-    listed = subprocess.check_output(
-        [ROOT / "tools" / "pythons.sh", "--all", "--first", "--local"],
-        text=True,
-        stderr=subprocess.DEVNULL,
-    )
-    rows = (line.split() for line in listed.splitlines())
-    return {".".join(version.split(".")[:2]): path for version, path in rows}
-
-
-def interpreter(version: str) -> str:
-    if version not in interpreters():
-        pytest.skip(f"no CPython {version} on this machine")
-    return interpreters()[version]
 
 
 @pytest.fixture(scope="session", params=VERSIONS)
