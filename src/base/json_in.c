@@ -314,11 +314,11 @@ bool lw_json_numbers(struct lw_json_in *json)
     return true;
 }
 
-bool lw_json_is(const struct lw_json_in *json, const char *text)
+void lw_json_leave_object(struct lw_json_in *json, const char *bracket)
 {
-    size_t len = strlen(text);
-
-    return json->len == len && memcmp(json->text, text, len) == 0;
+    lw_assert(json->fresh && is_in_object(json) && *bracket == '}');
+    json->next = bracket;
+    close_bracket(json);
 }
 
 static uint32_t hex4(const char *p)

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -54,8 +55,17 @@ bool lw_json_skip_rest(struct lw_json_in *json, enum lw_json_token token);
  * up to the next ']'. That this is numbers, commas and space the caller must check, and
  * fail if it is not: the fast way through millions of small numbers. */
 bool lw_json_numbers(struct lw_json_in *json);
-/* The last key or string is TEXT (compared without escapes: no key of ours has any). */
-bool lw_json_is(const struct lw_json_in *json, const char *text);
+/* After LW_JSON_OBJECT: pass over that object, whose closing bracket the caller has found
+ * at BRACKET by a way of its own. */
+void lw_json_leave_object(struct lw_json_in *json, const char *bracket);
+/* The last key or string is TEXT (compared without escapes: no key of ours has any). Here,
+ * so that of a constant the compiler knows length and bytes. */
+static inline bool lw_json_is(const struct lw_json_in *json, const char *text)
+{
+    size_t len = strlen(text);
+
+    return json->len == len && memcmp(json->text, text, len) == 0;
+}
 /* Append the last key or string, decoded, to OUT. */
 void lw_json_unescape(const struct lw_json_in *json, struct lw_buf *out);
 /* "at byte N: PROBLEM" as LW_ERR_FORMAT. */

@@ -1,5 +1,6 @@
 /* An array in the order of meeting, and a hash table of it: open addressing, linear
- * probing, at most half full, so that the usual look is one probe. */
+ * probing, at most half full, so that the usual look is one probe. Before that the child
+ * that was last asked for is looked at: a program mostly calls what it just called. */
 
 #include "readers/paths.h"
 
@@ -68,7 +69,7 @@ static bool add(struct lw_paths *paths, uint32_t parent, uint32_t frame, uint32_
                  err))
         return false;
     *path = (uint32_t)paths->count++;
-    paths->list[*path] = (struct lw_path){ parent, frame, 0, 0 };
+    paths->list[*path] = (struct lw_path){ .parent = parent, .frame = frame };
     return true;
 }
 
@@ -81,8 +82,13 @@ bool lw_paths_root(struct lw_paths *paths, uint32_t thread, uint32_t *path,
 bool lw_paths_push(struct lw_paths *paths, uint32_t parent, uint32_t frame,
                    uint32_t *path, struct lw_error *err)
 {
+    uint32_t latest = paths->list[parent].latest;
     size_t at;
 
+    if (paths->list[latest].frame == frame && paths->list[latest].parent == parent) {
+        *path = latest;
+        return true;
+    }
     if (paths->count >= paths->slot_count / 2 && !grow_slots(paths, err))
         return false;
     for (at = slot_of(paths, parent, frame); paths->slots[at];
@@ -90,12 +96,13 @@ bool lw_paths_push(struct lw_paths *paths, uint32_t parent, uint32_t frame,
         const struct lw_path *found = &paths->list[paths->slots[at] - 1];
 
         if (found->parent == parent && found->frame == frame) {
-            *path = paths->slots[at] - 1;
+            *path = paths->list[parent].latest = paths->slots[at] - 1;
             return true;
         }
     }
     if (!add(paths, parent, frame, path, err))
         return false;
+    paths->list[parent].latest = *path;
     paths->slots[at] = *path + 1;
     return true;
 }

@@ -12,6 +12,7 @@
 struct lw_path {
     uint32_t parent; /* path; of a root: the thread */
     uint32_t frame;  /* the reader's number; LW_NONE: a root */
+    uint32_t latest; /* path: its child that was last asked for; 0: none yet */
     uint64_t calls;
     uint64_t self; /* what the reader adds up: ns, or what its unit says */
 };

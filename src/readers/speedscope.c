@@ -14,13 +14,14 @@
  * value of 1 is then 1 ns (1 s in a profile with decimals) and the fact "unit" says so.
  *
  * Nearly all of a large file is samples, each a list of numbers that begins as the one
- * before: what is the same is not looked at again. */
+ * before: what is the same is not looked at again. Or events, which look alike. */
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/json_in.h"
 #include "base/text.h"
+#include "readers/event_shape.h"
 #include "readers/frames.h"
 #include "readers/paths.h"
 #include "readers/reader.h"
@@ -378,20 +379,17 @@ static bool weigh_samples(struct reading *r, struct one *one, struct lw_error *e
 
 /* Events */
 
-struct event {
-    char type;
-    uint32_t frame;
-    uint64_t at_ns;
-};
-
+/* Token by token, which also says what the events of this file look like. */
 static bool read_event(struct reading *r, struct one *one, struct lw_json_in *json,
-                       struct event *event, struct lw_error *err)
+                       struct lw_event *event, struct lw_event_shape *shape,
+                       struct lw_error *err)
 {
     enum lw_json_token token;
     unsigned met = 0; /* a bit for each of the three */
     uint64_t frame;
     int64_t at_ns;
 
+    lw_event_shape_begin(shape, json->next);
     while ((token = lw_json_next(json)) == LW_JSON_KEY) {
         bool is_type = lw_json_is(json, "type"), is_frame = lw_json_is(json, "frame");
         bool is_at = lw_json_is(json, "at");
@@ -399,6 +397,12 @@ static bool read_event(struct reading *r, struct one *one, struct lw_json_in *js
         token = lw_json_next(json);
         if (token == LW_JSON_ERROR || !lw_json_skip_rest(json, token))
             return lw_json_fail(json, err);
+        lw_event_shape_value(shape,
+                             is_type    ? LW_EVENT_TYPE
+                             : is_frame ? LW_EVENT_FRAME
+                             : is_at    ? LW_EVENT_AT
+                                        : LW_EVENT_OTHER,
+                             json->text, json->len);
         if (is_type && token == LW_JSON_STRING && json->len == 1) {
             event->type = json->text[0];
             met |= 1;
@@ -420,6 +424,7 @@ static bool read_event(struct reading *r, struct one *one, struct lw_json_in *js
                        "an event should have a type (\"O\" or \"C\"), a frame and a "
                        "time",
                        err);
+    lw_event_shape_end(shape, json->next - 1);
     return true;
 }
 
@@ -442,7 +447,7 @@ static bool close_frame(struct reading *r, uint64_t at_ns, struct lw_error *err)
 }
 
 static bool apply_event(struct reading *r, const struct one *one, const char *where,
-                        const struct event *event, struct lw_error *err)
+                        const struct lw_event *event, struct lw_error *err)
 {
     struct step step = { .start_ns = event->at_ns };
 
@@ -465,7 +470,8 @@ static bool read_events(struct reading *r, struct one *one, struct lw_json_in *j
                         struct lw_error *err)
 {
     enum lw_json_token token;
-    struct event event = { 0 };
+    struct lw_event_shape shape = { 0 };
+    struct lw_event event = { 0 };
     uint64_t last_ns = 0;
 
     if (!expect(r, json, LW_JSON_ARRAY, "the events should be a list", err) ||
@@ -473,9 +479,12 @@ static bool read_events(struct reading *r, struct one *one, struct lw_json_in *j
         return false;
     r->depth = 0;
     while ((token = lw_json_next(json)) == LW_JSON_OBJECT) {
-        const char *where = json->next;
+        const char *where = json->next, *bracket;
 
-        if (!read_event(r, one, json, &event, err))
+        if (lw_event_shape_match(&shape, where, json->end, one->digits, &event,
+                                 &bracket))
+            lw_json_leave_object(json, bracket);
+        else if (!read_event(r, one, json, &event, &shape, err))
             return false;
         if (event.at_ns < last_ns)
             return fail_at(r, where, "an event is earlier than the one before", err);
