@@ -314,6 +314,21 @@ def unpack(version: str, folder: Path) -> None:
     folder.chmod(0o755)
 
 
+def unpack_headers(version: str, folder: Path) -> None:
+    """Put the C headers of Python VERSION into FOLDER, where unpack() left it."""
+    mirror = find_mirror()
+    wanted = f"libpython{version}-dev"
+    with tempfile.TemporaryDirectory(dir=str(folder.parent), prefix=".new-") as name:
+        work = Path(name)
+        package = find_suite(mirror, wanted, work)[wanted]
+        deb = work / Path(package.filename).name
+        download(f"{mirror.uri}/{package.filename}", deb, package.sha256)
+        output_of("dpkg-deb", "-x", str(deb), str(work / "root"))
+        shutil.copytree(
+            work / "root/usr/include", folder / "usr/include", dirs_exist_ok=True
+        )
+
+
 def main() -> int:
     """Unpack the version asked for; on failure say why in one sentence."""
     parser = argparse.ArgumentParser(description="unpack a CPython from Debian")
