@@ -103,49 +103,57 @@ struct request {
  * it only what a reader knows, since `report functions train.py` asks for the functions
  * of that file. NEXT is the word behind it, or NULL. */
 static bool names_first(const struct request *request, const char *word,
-                        const char *next)
+                        const char *next, bool *names, struct lw_error *err)
 {
-    if (strcmp(word, "-") == 0 || lw_profile_has_suffix(word))
-        return true;
-    if (!request->view && (lw_file_exists(word) || (next && lw_analysis_find(next))))
-        return true;
-    return lw_profile_exists(word);
+    *names =
+        strcmp(word, "-") == 0 || lw_profile_has_suffix(word) ||
+        (!request->view && (lw_file_exists(word) || (next && lw_analysis_find(next))));
+    return *names || lw_profile_exists(word, names, err);
 }
 
 /* One more profile must end as profiles do, or stand before the view and be one; any
  * other word is a restriction. */
-static bool names_another(const struct request *request, const char *word)
+static bool names_another(const struct request *request, const char *word, bool *names,
+                          struct lw_error *err)
 {
-    return lw_profile_has_suffix(word) || (!request->view && lw_profile_exists(word));
+    *names = lw_profile_has_suffix(word);
+    return *names || request->view || lw_profile_exists(word, names, err);
 }
 
+/* Put in *NAMES whether WORD is a profile. Fails only without memory. */
 static bool names_profile(const struct request *request, const char *word,
-                          const char *next)
+                          const char *next, bool *names, struct lw_error *err)
 {
-    if (request->args->diff)
-        return request->profile_count < 2;
-    return request->profile_count ? names_another(request, word)
-                                  : names_first(request, word, next);
+    if (request->args->diff) {
+        *names = request->profile_count < 2;
+        return true;
+    }
+    return request->profile_count ? names_another(request, word, names, err)
+                                  : names_first(request, word, next, names, err);
 }
 
 /* In either order profiles and one view, then restrictions. The names of profiles move
  * to the front of ARGV. */
-static void sort_words(struct request *request, int argc, char **argv)
+static bool sort_words(struct request *request, int argc, char **argv,
+                       struct lw_error *err)
 {
-    int used = 0;
+    int used;
 
     request->profiles = argv;
-    while (used < argc) {
+    for (used = 0; used < argc; used++) {
         char *word = argv[used];
         const struct lw_analysis *view = lw_analysis_find(word);
+        bool names = false;
 
-        if (view && !request->view)
+        if (view && !request->view) {
             request->view = view;
-        else if (names_profile(request, word, argv[used + 1]))
-            argv[request->profile_count++] = word;
-        else
+            continue;
+        }
+        if (!names_profile(request, word, argv[used + 1], &names, err))
+            return false;
+        if (!names)
             break;
-        used++;
+        argv[request->profile_count++] = word;
     }
     request->restrictions = argv + used;
     request->restriction_count = argc - used;
@@ -156,6 +164,7 @@ static void sort_words(struct request *request, int argc, char **argv)
 
         request->view = wants_list ? &lw_analysis_functions : &lw_analysis_summary;
     }
+    return true;
 }
 
 static bool for_people(const struct args *args)
@@ -427,7 +436,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         1)
         return lw_usage(err, "report prints one form: choose one of --json, --csv, "
                              "--markdown and --style pstats");
-    sort_words(&request, argc, argv);
+    if (!sort_words(&request, argc, argv, err))
+        return LW_EXIT_FAILED;
     if (request.args->diff && !check_diff(&request, err))
         return LW_EXIT_USAGE;
     if (!choose_form(&form, &request, err))

@@ -254,17 +254,16 @@ static void show(const struct session *session)
 /* Does python3 have to run it? A script, an archive, or a folder that is a program. */
 static bool is_for_python(const char *word)
 {
-    bool is_program = false;
+    bool is_program;
+    int folder;
 
     if (lw_text_ends(word, ".py") || lw_text_ends(word, ".pyw") ||
         lw_text_ends(word, ".pyz"))
         return true;
-    if (lw_file_is_folder(word)) {
-        char *main_file = lw_path_join(word, "__main__.py", NULL);
-
-        is_program = main_file && lw_file_exists(main_file);
-        lw_free(main_file);
-    }
+    folder = open(word, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    is_program = folder >= 0 && faccessat(folder, "__main__.py", F_OK, 0) == 0;
+    if (folder >= 0)
+        close(folder);
     return is_program;
 }
 

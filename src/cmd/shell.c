@@ -83,18 +83,19 @@ static struct lw_profile *open_profile(char *name, struct lw_error *err)
     return lw_profiles_open(&name, name ? 1 : 0, want, NULL, err);
 }
 
-/* Does the system say that there is no such file, and is it no run either? errno says
- * what is the matter. */
-static bool is_missing(const char *name)
+/* What the system says of a file that cannot be read and is no run either, as errno
+ * would; 0: it is there. Fails only without memory. */
+static bool find_fault(const char *name, int *fault, struct lw_error *err)
 {
-    int error;
+    bool exists = false;
 
-    if (access(name, R_OK) == 0)
+    *fault = access(name, R_OK) == 0 ? 0 : errno;
+    if (*fault == 0 || !*name)
+        return true;
+    if (!lw_profile_exists(name, &exists, err))
         return false;
-    error = errno;
-    if (*name && lw_profile_exists(name))
-        return false;
-    errno = error;
+    if (exists)
+        *fault = 0;
     return true;
 }
 
@@ -123,9 +124,12 @@ static bool read_profile(struct session *session, char *name, struct lw_error *e
 {
     struct lw_error why = { LW_OK, "" };
     struct lw_profile *profile;
+    int fault;
 
-    if (is_missing(name)) {
-        puts(strerror(errno));
+    if (!find_fault(name, &fault, err))
+        return false;
+    if (fault) {
+        puts(strerror(fault));
         return true;
     }
     profile = open_profile(name, &why);
@@ -230,11 +234,14 @@ static bool do_add(struct session *session, char *arg, struct lw_error *err)
     struct lw_error why = { LW_OK, "" };
     struct lw_profile *profile;
     bool done;
+    int fault;
 
     if (!is_loaded(session))
         return true;
-    if (is_missing(arg))
-        return say_missing(arg, errno, err);
+    if (!find_fault(arg, &fault, err))
+        return false;
+    if (fault)
+        return say_missing(arg, fault, err);
     profile = open_profile(arg, &why);
     if (!profile)
         return go_on(&why, err);

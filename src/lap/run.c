@@ -270,16 +270,19 @@ static bool list_folder(struct lw_run *run, struct lw_error *err)
     return done;
 }
 
-/* Is a recorder at work on it? It holds a lock for as long as it lives. */
+/* Is a recorder at work on it? It holds a lock for as long as it lives. No memory is
+ * asked for: without any, a run that is being recorded would seem to be a broken one. */
 static bool has_recorder(const struct lw_run *run)
 {
-    char *path = run->is_packed ? NULL : lw_path_join(run->path, RESERVE_NAME, NULL);
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int folder =
+        run->is_packed ? -1 : open(run->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = folder < 0 ? -1 : openat(folder, RESERVE_NAME, O_RDONLY | O_CLOEXEC);
     bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 
     if (fd >= 0)
         close(fd);
-    lw_free(path);
+    if (folder >= 0)
+        close(folder);
     return locked;
 }
 
@@ -420,21 +423,6 @@ bool lw_run_open(struct lw_run *run, const char *name, const char *runs,
     done = open_path(run, found ? found : name, err);
     lw_free(found);
     return done;
-}
-
-bool lw_run_is_run(const char *path)
-{
-    struct lw_run run;
-    struct lw_error err = { 0 };
-    struct stat about;
-    bool opened;
-
-    if (stat(path, &about) < 0 || !(S_ISDIR(about.st_mode) || S_ISREG(about.st_mode)))
-        return false; /* a pipe can be read only once, and not by us */
-    init(&run);
-    opened = open_path(&run, path, &err);
-    lw_run_close(&run);
-    return opened || err.code == LW_ERR_UNSUPPORTED;
 }
 
 bool lw_run_view(const struct lw_run *run, const struct lw_run_file *file,

@@ -128,8 +128,6 @@ bool lw_run_open(struct lw_run *run, const char *name, const char *runs,
  * errors call it. */
 bool lw_run_open_bytes(struct lw_run *run, const void *bytes, size_t len,
                        const char *name, struct lw_error *err) LW_MUST_CHECK;
-/* Is PATH a run, by what is there? For commands that take any file. */
-bool lw_run_is_run(const char *path);
 
 /* The bytes of one of its files: mapped where nobody writes any more, else read. */
 bool lw_run_view(const struct lw_run *run, const struct lw_run_file *file,

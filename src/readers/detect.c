@@ -184,29 +184,34 @@ static size_t unpack_head(const unsigned char *head, size_t len, unsigned char *
     return plain_len;
 }
 
-bool lw_profile_exists(const char *name)
+/* A folder, or no file at all. */
+static bool run_exists(const char *name, bool *exists, struct lw_error *err)
+{
+    struct lw_error why = { LW_OK, "" };
+    struct lw_run run;
+
+    *exists = lw_run_open(&run, name, NULL, &why) || why.code == LW_ERR_UNSUPPORTED;
+    lw_run_close(&run);
+    return why.code != LW_ERR_NOMEM || lw_fail(err, why.code, "%s", why.text);
+}
+
+bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
 {
     unsigned char head[LW_SOURCE_HEAD_BYTES], plain[LW_SOURCE_HEAD_BYTES];
     struct lw_source source = { .path = name, .name = name, .head = head };
-    struct lw_run run;
     struct stat about;
-    bool found;
 
-    if (stat(name, &about) == 0) {
-        source.is_folder = S_ISDIR(about.st_mode);
-        if (!source.is_folder && !S_ISREG(about.st_mode))
-            return true; /* a pipe can be read only once */
-        if (!source.is_folder && !read_head(name, head, &source.head_len, NULL))
-            return false;
-        if (lw_inflate_is_gzip(head, source.head_len)) {
-            source.head = plain;
-            source.head_len = unpack_head(head, source.head_len, plain);
-        }
-        return reader_by_bytes(&source) != NULL;
+    if (stat(name, &about) < 0 || S_ISDIR(about.st_mode))
+        return run_exists(name, exists, err);
+    *exists = !S_ISREG(about.st_mode); /* a pipe can be read only once */
+    if (*exists || !read_head(name, head, &source.head_len, NULL))
+        return true;
+    if (lw_inflate_is_gzip(head, source.head_len)) {
+        source.head = plain;
+        source.head_len = unpack_head(head, source.head_len, plain);
     }
-    found = lw_run_open(&run, name, NULL, NULL);
-    lw_run_close(&run);
-    return found;
+    *exists = reader_by_bytes(&source) != NULL;
+    return true;
 }
 
 bool lw_profile_has_suffix(const char *name)

@@ -85,8 +85,6 @@ static bool is_json(const struct lw_source *source)
 
 bool lw_foreign_fail(const struct lw_source *source, struct lw_error *err)
 {
-    if (source->is_folder)
-        return lw_fail(err, LW_ERR_FORMAT, "is a folder, but not a run's");
     if (source->head_len == 0)
         return lw_fail(err, LW_ERR_FORMAT, "is empty");
     if (is_pickle(source))

@@ -17,7 +17,7 @@ static bool is_segment(const struct lw_source *source)
 static bool sniff_lap(const struct lw_source *source)
 {
     if (source->is_folder)
-        return lw_run_is_run(source->path);
+        return true; /* no other format is one; what it lacks, reading it says */
     return is_segment(source) || lw_pack_is_pack(source->head, source->head_len);
 }
 

@@ -60,9 +60,11 @@ struct lw_profile *lw_profile_open(const char *name, unsigned want,
 /* Fill ERR with what the file is, though no reader knows it; returns false. */
 bool lw_foreign_fail(const struct lw_source *source, struct lw_error *err);
 
-/* Is NAME a run, or a file whose bytes a reader knows? For commands whose words may be
- * either that or something else; "-" is for them to know. */
-bool lw_profile_exists(const char *name);
+/* Put in *EXISTS whether NAME is a run, or a file whose bytes a reader knows. For
+ * commands whose words may be either that or something else; "-" is for them to know.
+ * Fails only with LW_ERR_NOMEM. */
+bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
+    LW_MUST_CHECK;
 /* Does NAME end as files of a known format do, whether or not there is one? */
 bool lw_profile_has_suffix(const char *name);
 
