@@ -218,15 +218,31 @@ def find_row(rows: list[Row], kind: str, like: Numbers) -> Row | None:
 
 
 def add_row(rows: list[Row], kind: str, name: str, numbers: Numbers) -> None:
-    """Put in a row, unless the one there says the same."""
+    """Put in a row, unless no field of the one there lies elsewhere.
+
+    Between micro versions structures grow at their end; what all of them have is the
+    smallest size, and that is what a field has to lie in.
+    """
     present = find_row(rows, kind, numbers)
     if present is not None:
-        micro = {"micro": numbers["micro"]}
-        if {**present.numbers, **micro} == numbers:
+        sizes = {key for key in numbers if is_size(kind, key)}
+        differing = {
+            key
+            for key in present.numbers.keys() | numbers.keys()
+            if present.numbers.get(key) != numbers.get(key)
+        }
+        if differing <= sizes | {"micro"}:
+            for key in sizes:
+                present.numbers[key] = min(present.numbers[key], numbers[key])
             return
         if present.name == name:
             rows.remove(present)
     rows.append(Row(kind, name, numbers))
+
+
+def is_size(kind: str, name: str) -> bool:
+    """Whether the number NAME is the size of a structure."""
+    return name == "told_bytes" or (kind == "LW_LAYOUT" and name.endswith("_bytes"))
 
 
 def write_row(row: Row) -> str:
