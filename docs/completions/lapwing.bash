@@ -33,7 +33,7 @@ _lapwing() {
         operands="callees callers functions processes summary threads tree"
         ;;
     run)
-        options="--help --calls --c-calls --min-span --module --output --name --max-size --quiet --no-summary"
+        options="--help --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"
         operands=""
         ;;
     runs)

@@ -59,6 +59,7 @@ static bool open_session(struct session *session, const struct args *args,
         .path = args->output,
         .program = args->name,
         .max_bytes = args->max_bytes,
+        .system = true,
     };
     char **argv = lw_facts_command_line((pid_t)args->pid, err);
     bool done = argv && lw_recorder_open(&session->recorder, &recorder, err);

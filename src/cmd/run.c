@@ -39,6 +39,7 @@ struct args {
     unsigned calls; /* CALLS_* */
     bool c_calls;
     uint64_t min_span_ns;
+    bool no_system;
     const char *output;
     const char *name;
     uint64_t max_bytes;
@@ -61,6 +62,8 @@ static const struct lw_option options[] = {
     OPT(0, "c-calls", LW_ARG_FLAG, c_calls, NULL, "calls of builtins as well"),
     OPT(0, "min-span", LW_ARG_DURATION, min_span_ns, "DURATION",
         "leave shorter calls out of the timeline (10us, 1ms)"),
+    OPT(0, "no-system", LW_ARG_FLAG, no_system, NULL,
+        "not what processes and machine use: CPU, memory, disks, network, GPUs"),
     OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
     LW_OPT_HEADING("Where to"),
     OPT('o', "output", LW_ARG_TEXT, output, "RUN|FILE",
@@ -347,6 +350,7 @@ static bool open_recorder(struct session *session, const char *program,
         .path = session->run_path,
         .program = session->args.name ? session->args.name : program,
         .max_bytes = session->args.max_bytes,
+        .system = !session->args.no_system,
     };
 
     if (!lw_recorder_open(&session->recorder, &recorder, err))

@@ -72,7 +72,8 @@ bool lw_recorder_open(struct lw_recorder *recorder,
         lw_recorder_release(recorder);
         return false;
     }
-    if (!lw_listener_open(&recorder->listener, err))
+    if (!lw_listener_open(&recorder->listener, err) ||
+        (options->system && !(recorder->system = lw_system_new(err))))
         goto fail;
     recorder->fd = epoll_create1(EPOLL_CLOEXEC);
     recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -92,6 +93,7 @@ fail:
 
 void lw_recorder_release(struct lw_recorder *recorder)
 {
+    lw_system_free(recorder->system);
     while (recorder->process_count > 0) {
         struct lw_watched_look look = lw_processes_look(recorder);
 
@@ -168,6 +170,28 @@ static void close_those_over(struct lw_recorder *recorder)
     }
 }
 
+static void look_at_system(struct lw_recorder *recorder)
+{
+    struct lw_system_guest *guests =
+        recorder->system
+            ? lw_alloc((recorder->process_count + 1) * sizeof(*guests), NULL)
+            : NULL;
+    size_t count = 0;
+
+    if (!guests)
+        return;
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        const struct lw_watched *watched = recorder->processes[i];
+
+        if (!watched->death_ns)
+            guests[count++] =
+                (struct lw_system_guest){ { watched->number, (pid_t)watched->pid },
+                                          watched->writer };
+    }
+    lw_system_look(recorder->system, guests, count);
+    lw_free(guests);
+}
+
 /* Every process in turn, beginning with another each time, so that none always finds the
  * budget spent. */
 static void look_at_all(struct lw_recorder *recorder)
@@ -185,6 +209,7 @@ static void look_at_all(struct lw_recorder *recorder)
     if (recorder->budget_ns > SCAN_SAVED_NS)
         recorder->budget_ns = SCAN_SAVED_NS;
     look.budget_ns = &recorder->budget_ns;
+    look_at_system(recorder);
     for (size_t i = 0; i < recorder->process_count; i++) {
         size_t turn = (first + i) % recorder->process_count;
         struct lw_watched *watched = recorder->processes[turn];

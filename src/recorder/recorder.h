@@ -19,12 +19,14 @@
 #include "lap/run.h"
 #include "recorder/calibration.h"
 #include "recorder/listener.h"
+#include "recorder/system.h"
 #include "recorder/watched.h"
 
 struct lw_recorder_options {
     const char *path;    /* of the run's folder; NULL: a new one in .lapwing/runs */
     const char *program; /* what to name it after, if path is NULL */
     uint64_t max_bytes;  /* of its segments; 0: no limit */
+    bool system;         /* with counters of what processes and machine use */
 };
 
 /* A process that said hello when the disk was full: its region is ours, so nothing is
@@ -57,6 +59,7 @@ struct lw_recorder {
     pid_t asked_by; /* the process that asked for the recording (API); 0: none */
     bool is_over;   /* and it has said that the recording is over */
     uint64_t max_bytes;
+    struct lw_system *system; /* owned; NULL: not asked for */
 
     uint64_t tick_ns; /* between looks */
     uint64_t last_look_ns;
