@@ -33,6 +33,7 @@ struct step {
     uint32_t frame;
     uint64_t start_ns;
     uint64_t callees_ns;
+    size_t span; /* its number, if spans are wanted */
 };
 
 struct span {
@@ -428,22 +429,34 @@ static bool read_event(struct reading *r, struct one *one, struct lw_json_in *js
     return true;
 }
 
-static bool close_frame(struct reading *r, uint64_t at_ns, struct lw_error *err)
+/* A span has its place from the start, so that they lie in the order of time. */
+static bool open_frame(struct reading *r, struct step *step, struct lw_error *err)
+{
+    struct span span = { .path = step->path, .start_ns = step->start_ns };
+
+    step->span = r->span_count;
+    if (r->want & LW_WANT_SPANS) {
+        if (!lw_grow(&r->spans, &r->span_capacity, r->span_count + 1, sizeof(span),
+                     err))
+            return false;
+        r->spans[r->span_count++] = span;
+    }
+    r->steps[r->depth++] = *step;
+    return true;
+}
+
+static void close_frame(struct reading *r, uint64_t at_ns)
 {
     const struct step *step = &r->steps[--r->depth];
-    struct span span = { step->path, step->start_ns, at_ns - step->start_ns };
     struct lw_path *path = &r->evented.list[step->path];
+    uint64_t duration_ns = at_ns - step->start_ns;
 
     path->calls++;
-    path->self += span.duration_ns - step->callees_ns;
+    path->self += duration_ns - step->callees_ns;
     if (r->depth > 0)
-        r->steps[r->depth - 1].callees_ns += span.duration_ns;
-    if (!(r->want & LW_WANT_SPANS))
-        return true;
-    if (!lw_grow(&r->spans, &r->span_capacity, r->span_count + 1, sizeof(span), err))
-        return false;
-    r->spans[r->span_count++] = span;
-    return true;
+        r->steps[r->depth - 1].callees_ns += duration_ns;
+    if (r->want & LW_WANT_SPANS)
+        r->spans[step->span].duration_ns = duration_ns;
 }
 
 static bool apply_event(struct reading *r, const struct one *one, const char *where,
@@ -454,16 +467,15 @@ static bool apply_event(struct reading *r, const struct one *one, const char *wh
     if (event->type == 'O') {
         uint32_t parent = r->depth ? r->steps[r->depth - 1].path : one->event_root;
 
-        if (!push(r, &r->evented, parent, event->frame, where, &step, err))
-            return false;
-        r->steps[r->depth++] = step;
-        return true;
+        return push(r, &r->evented, parent, event->frame, where, &step, err) &&
+               open_frame(r, &step, err);
     }
     if (r->depth == 0)
         return fail_at(r, where, "a frame is closed that is not open", err);
     if (r->steps[r->depth - 1].frame != event->frame)
         return fail_at(r, where, "a frame is closed before one opened later", err);
-    return close_frame(r, event->at_ns, err);
+    close_frame(r, event->at_ns);
+    return true;
 }
 
 static bool read_events(struct reading *r, struct one *one, struct lw_json_in *json,
@@ -498,8 +510,7 @@ static bool read_events(struct reading *r, struct one *one, struct lw_json_in *j
         return fail_at(r, json->next, "an event should be an object", err);
     r->unclosed += r->depth;
     while (r->depth > 0)
-        if (!close_frame(r, last_ns, err))
-            return false;
+        close_frame(r, last_ns);
     return true;
 }
 

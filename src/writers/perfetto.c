@@ -179,22 +179,55 @@ static void end_event(struct writing *w, uint64_t time_ns)
     end_packet(w);
 }
 
+/* Of slices there are millions: one is put together here and added at once. */
+struct piece {
+    unsigned char bytes[8 * LW_PROTO_U64_BYTES]; /* no packet has more numbers */
+    size_t len;
+};
+
+static void put_u64(struct piece *piece, uint32_t field, uint64_t value)
+{
+    piece->len +=
+        lw_proto_put(piece->bytes + piece->len, field, LW_PROTO_VARINT, value);
+}
+
+static void write_slice(struct writing *w, const struct piece *event, uint64_t time_ns)
+{
+    struct piece packet;
+
+    packet.len = 0;
+    put_u64(&packet, PACKET_TIMESTAMP, time_ns);
+    put_u64(&packet, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
+    packet.len += lw_proto_put(packet.bytes + packet.len, PACKET_TRACK_EVENT,
+                               LW_PROTO_BYTES, event->len);
+    memcpy(packet.bytes + packet.len, event->bytes, event->len);
+    packet.len += event->len;
+    put_u64(&packet, PACKET_SEQUENCE_ID, SEQUENCE);
+    lw_proto_add_bytes(w->out, TRACE_PACKET, packet.bytes, packet.len);
+}
+
 static void write_begin(struct writing *w, uint64_t track, lw_frame_id frame,
                         uint64_t time_ns)
 {
-    lw_proto_add_u64(&w->message, EVENT_TYPE, SLICE_BEGIN);
-    lw_proto_add_u64(&w->message, EVENT_TRACK_UUID, track);
-    lw_proto_add_u64(&w->message, EVENT_NAME_IID, (uint64_t)frame + 1);
+    struct piece event;
+
+    event.len = 0;
+    put_u64(&event, EVENT_TYPE, SLICE_BEGIN);
+    put_u64(&event, EVENT_TRACK_UUID, track);
+    put_u64(&event, EVENT_NAME_IID, (uint64_t)frame + 1);
     if (lw_profile_frame(w->profile, frame)->file)
-        lw_proto_add_u64(&w->message, EVENT_SOURCE_LOCATION_IID, (uint64_t)frame + 1);
-    end_event(w, time_ns);
+        put_u64(&event, EVENT_SOURCE_LOCATION_IID, (uint64_t)frame + 1);
+    write_slice(w, &event, time_ns);
 }
 
 static void write_end(struct writing *w, uint64_t track, uint64_t time_ns)
 {
-    lw_proto_add_u64(&w->message, EVENT_TYPE, SLICE_END);
-    lw_proto_add_u64(&w->message, EVENT_TRACK_UUID, track);
-    end_event(w, time_ns);
+    struct piece event;
+
+    event.len = 0;
+    put_u64(&event, EVENT_TYPE, SLICE_END);
+    put_u64(&event, EVENT_TRACK_UUID, track);
+    write_slice(w, &event, time_ns);
 }
 
 static bool write_track(struct writing *w, const struct lw_track *track,

@@ -5,26 +5,12 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/varint.h"
-
-enum wire_type {
-    WIRE_VARINT = 0,
-    WIRE_64_BITS = 1,
-    WIRE_BYTES = 2,
-};
-
-static size_t put_tag(unsigned char *at, uint32_t field, enum wire_type type)
-{
-    return lw_varint_put(at, (uint64_t)field << 3 | (unsigned)type);
-}
 
 void lw_proto_add_u64(struct lw_buf *out, uint32_t field, uint64_t value)
 {
-    unsigned char bytes[2 * LW_VARINT_MAX_BYTES];
-    size_t len = put_tag(bytes, field, WIRE_VARINT);
+    unsigned char bytes[LW_PROTO_U64_BYTES];
 
-    len += lw_varint_put(bytes + len, value);
-    lw_buf_add(out, bytes, len);
+    lw_buf_add(out, bytes, lw_proto_put(bytes, field, LW_PROTO_VARINT, value));
 }
 
 void lw_proto_add_double(struct lw_buf *out, uint32_t field, double value)
@@ -32,18 +18,16 @@ void lw_proto_add_double(struct lw_buf *out, uint32_t field, double value)
     uint64_t bits;
 
     memcpy(&bits, &value, sizeof(bits));
-    lw_buf_add_varint(out, (uint64_t)field << 3 | WIRE_64_BITS);
+    lw_buf_add_varint(out, (uint64_t)field << 3 | LW_PROTO_64_BITS);
     lw_buf_add_u64(out, bits);
 }
 
 void lw_proto_add_bytes(struct lw_buf *out, uint32_t field, const void *bytes,
                         size_t len)
 {
-    unsigned char head[2 * LW_VARINT_MAX_BYTES];
-    size_t head_len = put_tag(head, field, WIRE_BYTES);
+    unsigned char head[LW_PROTO_U64_BYTES];
 
-    head_len += lw_varint_put(head + head_len, len);
-    lw_buf_add(out, head, head_len);
+    lw_buf_add(out, head, lw_proto_put(head, field, LW_PROTO_BYTES, len));
     lw_buf_add(out, bytes, len);
 }
 

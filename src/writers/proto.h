@@ -10,6 +10,25 @@
 #define LW_WRITERS_PROTO_H
 
 #include "base/buf.h"
+#include "base/varint.h"
+
+#define LW_PROTO_U64_BYTES (2 * LW_VARINT_MAX_BYTES) /* a field of a number, at most */
+
+enum lw_proto_wire {
+    LW_PROTO_VARINT = 0,
+    LW_PROTO_64_BITS = 1,
+    LW_PROTO_BYTES = 2,
+};
+
+/* A field that is a number, or the head of one of VALUE bytes, put at OUT, where there is
+ * room for LW_PROTO_U64_BYTES; the bytes used. */
+static inline size_t lw_proto_put(unsigned char *out, uint32_t field,
+                                  enum lw_proto_wire wire, uint64_t value)
+{
+    size_t len = lw_varint_put(out, (uint64_t)field << 3 | (unsigned)wire);
+
+    return len + lw_varint_put(out + len, value);
+}
 
 void lw_proto_add_u64(struct lw_buf *out, uint32_t field, uint64_t value);
 void lw_proto_add_double(struct lw_buf *out, uint32_t field, double value);
