@@ -1,0 +1,251 @@
+#include "sampler/code_cache.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+/* Longer names and paths are cut; larger tables are not believed. */
+#define TEXT_MAX 4096
+#define LINES_MAX (4u << 20)
+/* How long a code object is taken for what it was. */
+#define TRUST_NS 1000000000ull
+#define OBJECT_MAX 512
+
+void lw_code_cache_init(struct lw_code_cache *codes, const struct lw_py_layout *layout,
+                        uint64_t code_type)
+{
+    *codes = (struct lw_code_cache){ .layout = layout, .code_type = code_type };
+    lw_map_init(&codes->by_address);
+    lw_arena_init(&codes->arena);
+}
+
+void lw_code_cache_release(struct lw_code_cache *codes)
+{
+    lw_free(codes->codes);
+    lw_map_release(&codes->by_address);
+    lw_arena_release(&codes->arena);
+}
+
+/* ---- fields ------------------------------------------------------------------------- */
+
+static uint64_t u64_at(const unsigned char *object, uint32_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, object + offset, sizeof(value));
+    return value;
+}
+
+static uint32_t u32_at(const unsigned char *object, uint32_t offset)
+{
+    uint32_t value;
+
+    memcpy(&value, object + offset, sizeof(value));
+    return value;
+}
+
+/* ---- text --------------------------------------------------------------------------- */
+
+/* Behind `interned`, whose width differs, PyASCIIObject.state has been the same since 3.3:
+ * kind (bytes a character, 3 bits), compact, ascii. */
+struct text_state {
+    unsigned kind;
+    bool is_compact, is_ascii;
+};
+
+static struct text_state read_text_state(const struct lw_py_layout *layout,
+                                         const unsigned char *object)
+{
+    uint32_t bits = u32_at(object, layout->unicode_state) >> layout->unicode_kind_shift;
+
+    return (struct text_state){ bits & 7, bits >> 3 & 1, bits >> 4 & 1 };
+}
+
+static void add_utf8(struct lw_buf *out, uint32_t c)
+{
+    if (c < 0x80)
+        lw_buf_add_char(out, (char)c);
+    else if (c < 0x800) {
+        lw_buf_add_char(out, (char)(0xc0 | c >> 6));
+        lw_buf_add_char(out, (char)(0x80 | (c & 0x3f)));
+    } else if (c < 0x10000) {
+        lw_buf_add_char(out, (char)(0xe0 | c >> 12));
+        lw_buf_add_char(out, (char)(0x80 | (c >> 6 & 0x3f)));
+        lw_buf_add_char(out, (char)(0x80 | (c & 0x3f)));
+    } else {
+        lw_buf_add_char(out, (char)(0xf0 | (c >> 18 & 7)));
+        lw_buf_add_char(out, (char)(0x80 | (c >> 12 & 0x3f)));
+        lw_buf_add_char(out, (char)(0x80 | (c >> 6 & 0x3f)));
+        lw_buf_add_char(out, (char)(0x80 | (c & 0x3f)));
+    }
+}
+
+/* COUNT characters of KIND bytes each. */
+static void add_characters(struct lw_buf *out, const unsigned char *bytes, size_t count,
+                           unsigned kind)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t c = 0;
+
+        memcpy(&c, bytes + i * kind, kind);
+        add_utf8(out, c);
+    }
+}
+
+const char *lw_code_cache_text(struct lw_code_cache *codes, struct lw_memory *memory,
+                               uint64_t object, size_t limit, uint32_t *len)
+{
+    const struct lw_py_layout *layout = codes->layout;
+    unsigned char head[OBJECT_MAX], bytes[TEXT_MAX];
+    struct text_state state;
+    const char *text;
+    uint64_t count, start;
+    struct lw_buf utf8;
+
+    if (!lw_memory_get(memory, object, head, layout->unicode_ascii_size))
+        return NULL;
+    state = read_text_state(layout, head);
+    count = u64_at(head, layout->unicode_length);
+    if (!state.is_compact || count > INT32_MAX ||
+        (state.kind != 1 && state.kind != 2 && state.kind != 4))
+        return NULL;
+    if (limit > TEXT_MAX)
+        limit = TEXT_MAX;
+    if (count > limit / state.kind)
+        count = limit / state.kind;
+    start = object + (state.is_ascii ? layout->unicode_ascii_size
+                                     : layout->unicode_compact_size);
+    if (count > 0 && !lw_memory_get(memory, start, bytes, count * state.kind))
+        return NULL;
+    lw_buf_init(&utf8, 0);
+    add_characters(&utf8, bytes, count, state.kind);
+    *len = (uint32_t)utf8.len;
+    text =
+        lw_buf_check(&utf8, NULL)
+            ? lw_arena_copy(&codes->arena, utf8.bytes ? utf8.bytes : "", utf8.len, NULL)
+            : NULL;
+    lw_buf_release(&utf8);
+    return text;
+}
+
+/* ---- code objects ------------------------------------------------------------------- */
+
+static const unsigned char *read_lines(struct lw_code_cache *codes,
+                                       struct lw_memory *memory, uint64_t object,
+                                       uint32_t *len)
+{
+    const struct lw_py_layout *layout = codes->layout;
+    unsigned char head[OBJECT_MAX], *bytes;
+    uint64_t size;
+
+    if (!lw_memory_get(memory, object, head, layout->bytes_data))
+        return NULL;
+    size = u64_at(head, layout->sized_size);
+    if (size > LINES_MAX)
+        return NULL;
+    bytes = lw_arena_alloc(&codes->arena, size + 1, NULL);
+    if (!bytes ||
+        (size > 0 && !lw_memory_get(memory, object + layout->bytes_data, bytes, size)))
+        return NULL;
+    *len = (uint32_t)size;
+    return bytes;
+}
+
+/* Before 3.12 the size is not kept, but worked out from what it is for. */
+static uint32_t frame_bytes(const struct lw_py_layout *layout,
+                            const unsigned char *object)
+{
+    if (!layout->has_data_stack)
+        return layout->frame_bytes;
+    if (layout->code_framesize != LW_NO_FIELD)
+        return u32_at(object, layout->code_framesize) * 8;
+    return (u32_at(object, layout->code_nlocals) +
+            u32_at(object, layout->code_stacksize)) *
+               8 +
+           layout->frame_locals;
+}
+
+static bool read_code(struct lw_code_cache *codes, struct lw_memory *memory,
+                      const unsigned char *object, struct lw_py_code *code)
+{
+    const struct lw_py_layout *layout = codes->layout;
+
+    code->name_object = u64_at(object, layout->code_name);
+    code->file_object = u64_at(object, layout->code_filename);
+    code->lines_object = u64_at(object, layout->code_linetable);
+    code->first_line = u32_at(object, layout->code_first_line);
+    code->locals = u32_at(object, layout->code_nlocals);
+    code->frame_bytes = frame_bytes(layout, object);
+    code->is_made_up = code->name_object == code->file_object;
+    code->name =
+        lw_code_cache_text(codes, memory, code->name_object, TEXT_MAX, &code->name_len);
+    code->file =
+        lw_code_cache_text(codes, memory, code->file_object, TEXT_MAX, &code->file_len);
+    code->lines = read_lines(codes, memory, code->lines_object, &code->lines_len);
+    return code->name && code->file && code->lines;
+}
+
+static bool is_same_code(const struct lw_code_cache *codes,
+                         const struct lw_py_code *code, const unsigned char *object)
+{
+    const struct lw_py_layout *layout = codes->layout;
+
+    return code->name_object == u64_at(object, layout->code_name) &&
+           code->file_object == u64_at(object, layout->code_filename) &&
+           code->lines_object == u64_at(object, layout->code_linetable) &&
+           code->first_line == u32_at(object, layout->code_first_line);
+}
+
+static bool is_at(const void *owner, uint32_t number, const void *key)
+{
+    const struct lw_code_cache *codes = owner;
+
+    /* One whose place was taken has lost its address. */
+    return codes->codes[number].address == *(const uint64_t *)key;
+}
+
+uint32_t lw_code_cache_known(const struct lw_code_cache *codes, uint64_t address)
+{
+    return lw_map_find(&codes->by_address, lw_hash_u64(address), is_at, codes,
+                       &address);
+}
+
+static uint32_t add_code(struct lw_code_cache *codes, const struct lw_py_code *code)
+{
+    if (!lw_grow(&codes->codes, &codes->capacity, codes->count + 2,
+                 sizeof(*codes->codes), NULL))
+        return 0;
+    if (codes->count == 0)
+        codes->codes[codes->count++] = (struct lw_py_code){ 0 }; /* 0 is none */
+    if (!lw_map_add(&codes->by_address, lw_hash_u64(code->address),
+                    (uint32_t)codes->count, NULL))
+        return 0;
+    codes->codes[codes->count] = *code;
+    return (uint32_t)codes->count++;
+}
+
+uint32_t lw_code_cache_at(struct lw_code_cache *codes, struct lw_memory *memory,
+                          uint64_t address, uint64_t now_ns)
+{
+    const struct lw_py_layout *layout = codes->layout;
+    uint32_t number = lw_code_cache_known(codes, address);
+    struct lw_py_code code = { .address = address, .checked_ns = now_ns };
+    unsigned char object[OBJECT_MAX];
+
+    if (number > 0 && now_ns - codes->codes[number].checked_ns < TRUST_NS)
+        return number;
+    if (layout->code_bytes > sizeof(object) ||
+        !lw_memory_get(memory, address, object, layout->code_bytes) ||
+        u64_at(object, layout->object_type) != codes->code_type)
+        return 0;
+    if (number > 0 && is_same_code(codes, &codes->codes[number], object)) {
+        codes->codes[number].checked_ns = now_ns;
+        return number;
+    }
+    if (!read_code(codes, memory, object, &code))
+        return 0;
+    if (number > 0)
+        codes->codes[number].address = 0;
+    return add_code(codes, &code);
+}

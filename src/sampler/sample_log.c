@@ -1,0 +1,168 @@
+#include "sampler/sample_log.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Samples that nobody takes out are dropped beyond this many. */
+#define SAMPLES_MAX (4u << 20)
+
+static bool add_note(struct lw_sample_log *log, const char *name, lw_frame_id *id,
+                     struct lw_error *err)
+{
+    struct lw_frame frame = { .kind = LW_FRAME_NOTE };
+
+    return lw_strings_intern(log->strings, name, strlen(name), &frame.name, err) &&
+           lw_stacks_frame(log->stacks, &frame, id, err);
+}
+
+bool lw_sample_log_init(struct lw_sample_log *log, struct lw_error *err)
+{
+    memset(log, 0, sizeof(*log));
+    lw_map_init(&log->by_place);
+    log->strings = lw_strings_new(err);
+    log->stacks = log->strings ? lw_stacks_new(err) : NULL;
+    if (log->stacks && add_note(log, "(moving)", &log->moving_frame, err) &&
+        add_note(log, "(no Python)", &log->native_frame, err))
+        return true;
+    lw_sample_log_release(log);
+    return false;
+}
+
+void lw_sample_log_release(struct lw_sample_log *log)
+{
+    lw_strings_free(log->strings);
+    lw_stacks_free(log->stacks);
+    lw_map_release(&log->by_place);
+    lw_free(log->places);
+    lw_free(log->threads);
+    lw_free(log->samples);
+    memset(log, 0, sizeof(*log));
+}
+
+/* ---- frames ------------------------------------------------------------------------- */
+
+static uint64_t place_hash(uint32_t code, int32_t instruction)
+{
+    return lw_hash_u64((uint64_t)code << 32 | (uint32_t)instruction);
+}
+
+static bool is_place(const void *owner, uint32_t number, const void *key)
+{
+    const struct lw_sample_log *log = owner;
+    const struct lw_walk_frame *frame = key;
+
+    return log->places[number - 1].code == frame->code &&
+           log->places[number - 1].instruction == frame->instruction;
+}
+
+static bool make_frame(struct lw_sample_log *log, const struct lw_target *target,
+                       const struct lw_walk_frame *walked, lw_frame_id *id)
+{
+    const struct lw_py_code *code = &target->codes.codes[walked->code];
+    struct lw_frame frame = { .first_line = code->first_line, .kind = LW_FRAME_PYTHON };
+    struct lw_position position;
+
+    if (lw_target_position(target, walked, &position) && position.line > 0)
+        frame.line = (uint32_t)position.line;
+    return lw_strings_intern(log->strings, code->name, code->name_len, &frame.name,
+                             NULL) &&
+           lw_strings_intern(log->strings, code->file, code->file_len, &frame.file,
+                             NULL) &&
+           lw_stacks_frame(log->stacks, &frame, id, NULL);
+}
+
+static bool find_frame(struct lw_sample_log *log, const struct lw_target *target,
+                       const struct lw_walk_frame *walked, lw_frame_id *id)
+{
+    uint64_t hash = place_hash(walked->code, walked->instruction);
+    uint32_t number = lw_map_find(&log->by_place, hash, is_place, log, walked);
+
+    if (number) {
+        *id = log->places[number - 1].frame;
+        return true;
+    }
+    if (!make_frame(log, target, walked, id) ||
+        !lw_grow(&log->places, &log->place_capacity, log->place_count + 1,
+                 sizeof(*log->places), NULL) ||
+        !lw_map_add(&log->by_place, hash, (uint32_t)log->place_count + 1, NULL))
+        return false;
+    log->places[log->place_count++] =
+        (struct lw_sampled_place){ walked->code, walked->instruction, *id };
+    return true;
+}
+
+void lw_sample_log_forget_codes(struct lw_sample_log *log)
+{
+    log->place_count = 0;
+    lw_map_reset(&log->by_place);
+}
+
+/* ---- samples ------------------------------------------------------------------------ */
+
+static bool find_stack(struct lw_sample_log *log, const struct lw_target *target,
+                       const struct lw_target_thread *thread, lw_stack_id *stack)
+{
+    lw_frame_id frame;
+
+    *stack = LW_NO_STACK;
+    if (!thread->has_python)
+        return lw_stacks_push(log->stacks, *stack, log->native_frame, stack, NULL);
+    for (size_t i = 0; i < thread->walk.count; i++) {
+        if (!find_frame(log, target, &thread->walk.frames[i], &frame) ||
+            !lw_stacks_push(log->stacks, *stack, frame, stack, NULL))
+            return false;
+    }
+    return !thread->walk.is_moving ||
+           lw_stacks_push(log->stacks, *stack, log->moving_frame, stack, NULL);
+}
+
+static bool find_thread(struct lw_sample_log *log,
+                        const struct lw_target_thread *thread, uint64_t now_ns,
+                        uint32_t *index)
+{
+    /* Newest last, and mostly the last ones are alive. */
+    for (size_t i = log->thread_count; i-- > 0;) {
+        if (log->threads[i].number == thread->number) {
+            log->threads[i].last_ns = now_ns;
+            *index = (uint32_t)i;
+            return true;
+        }
+    }
+    if (!lw_grow(&log->threads, &log->thread_capacity, log->thread_count + 1,
+                 sizeof(*log->threads), NULL))
+        return false;
+    *index = (uint32_t)log->thread_count;
+    log->threads[log->thread_count++] =
+        (struct lw_sampled_thread){ thread->tid, now_ns, now_ns, thread->number };
+    return true;
+}
+
+static bool add_sample(struct lw_sample_log *log, const struct lw_target *target,
+                       const struct lw_target_thread *thread, uint64_t now_ns,
+                       uint64_t weight_ns)
+{
+    struct lw_sample sample = { .time_ns = now_ns,
+                                .weight_ns = weight_ns,
+                                .state = thread->state };
+
+    if (log->sample_count >= SAMPLES_MAX ||
+        !find_thread(log, thread, now_ns, &sample.thread) ||
+        !find_stack(log, target, thread, &sample.stack) ||
+        !lw_grow(&log->samples, &log->sample_capacity, log->sample_count + 1,
+                 sizeof(*log->samples), NULL))
+        return false;
+    log->samples[log->sample_count++] = sample;
+    return true;
+}
+
+void lw_sample_log_add(struct lw_sample_log *log, const struct lw_target *target,
+                       uint64_t now_ns, uint64_t weight_ns)
+{
+    for (size_t i = 0; i < target->thread_count; i++) {
+        const struct lw_target_thread *thread = &target->threads[i];
+
+        if (thread->has_stack && !add_sample(log, target, thread, now_ns, weight_ns))
+            log->dropped++;
+    }
+}

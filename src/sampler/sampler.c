@@ -1,0 +1,267 @@
+#include "sampler/sampler.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#define SECOND_NS 1000000000ull
+/* With nobody to sample, how often to look whether there is. */
+#define IDLE_NS 10000000ull
+
+struct lw_sampled {
+    struct lw_target *target; /* owned */
+    struct lw_sample_log log;
+    uint64_t last_ns; /* of its last sample */
+    bool is_over;
+};
+
+struct lw_sampler {
+    double period_ns;
+    uint64_t random; /* state of the generator */
+
+    /* Held while samples are taken, and while somebody looks at a log: the list, the logs
+     * and the counts are of one or the other. */
+    pthread_mutex_t mutex;
+    struct lw_sampled **processes; /* owned */
+    size_t count, capacity;
+    struct lw_sampler_counts counts;
+    bool is_stopping;
+    pthread_t thread;
+};
+
+/* ---- the schedule ------------------------------------------------------------------- */
+
+/* xorshift64*: a number in (0, 1]. */
+static double next_random(struct lw_sampler *sampler)
+{
+    sampler->random ^= sampler->random >> 12;
+    sampler->random ^= sampler->random << 25;
+    sampler->random ^= sampler->random >> 27;
+    return (double)((sampler->random * 0x2545f4914f6cdd1dull >> 11) + 1) * 0x1p-53;
+}
+
+static uint64_t next_gap(struct lw_sampler *sampler)
+{
+    return (uint64_t)(sampler->period_ns / 2 * (1 - log(next_random(sampler))));
+}
+
+static void sleep_until(uint64_t when_ns)
+{
+    struct timespec when = { (time_t)(when_ns / SECOND_NS),
+                             (long)(when_ns % SECOND_NS) };
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) == EINTR)
+        ;
+}
+
+/* ---- the thread --------------------------------------------------------------------- */
+
+static void sample_process(struct lw_sampled *sampled, uint64_t now_ns)
+{
+    if (sampled->is_over)
+        return;
+    if (!lw_target_sample(sampled->target, now_ns)) {
+        sampled->is_over = true;
+        return;
+    }
+    lw_sample_log_add(&sampled->log, sampled->target, now_ns,
+                      now_ns - sampled->last_ns);
+    sampled->last_ns = now_ns;
+}
+
+/* One round over all processes; false: it is time to end. */
+static bool sample_all(struct lw_sampler *sampler, uint64_t due_ns, bool *is_idle)
+{
+    bool go_on;
+
+    pthread_mutex_lock(&sampler->mutex);
+    go_on = !sampler->is_stopping;
+    *is_idle = sampler->count == 0;
+    if (go_on && sampler->count > 0) {
+        sampler->counts.taken++;
+        sampler->counts.late +=
+            lw_clock_ns() - due_ns > (uint64_t)(sampler->period_ns / 2);
+        for (size_t i = 0; i < sampler->count; i++)
+            sample_process(sampler->processes[i], lw_clock_ns());
+    }
+    pthread_mutex_unlock(&sampler->mutex);
+    return go_on;
+}
+
+/* When the next one is due; those that should have been taken by now are missed. */
+static uint64_t next_due(struct lw_sampler *sampler, uint64_t due_ns)
+{
+    uint64_t now_ns = lw_clock_ns();
+    uint64_t missed = 0;
+
+    for (due_ns += next_gap(sampler); due_ns < now_ns; due_ns += next_gap(sampler)) {
+        missed++;
+        if (now_ns - due_ns > SECOND_NS) { /* the machine slept */
+            due_ns = now_ns;
+            break;
+        }
+    }
+    /* The last of them is taken now. */
+    if (missed > 0) {
+        pthread_mutex_lock(&sampler->mutex);
+        sampler->counts.missed += missed;
+        pthread_mutex_unlock(&sampler->mutex);
+    }
+    return due_ns;
+}
+
+static void *run(void *argument)
+{
+    struct lw_sampler *sampler = argument;
+    uint64_t due_ns = lw_clock_ns();
+    bool is_idle = true;
+
+    prctl(PR_SET_NAME, "lapwing-sampler");
+    prctl(PR_SET_TIMERSLACK, 1);
+    while (sample_all(sampler, due_ns, &is_idle)) {
+        due_ns = is_idle ? lw_clock_ns() + IDLE_NS : next_due(sampler, due_ns);
+        sleep_until(due_ns);
+    }
+    return NULL;
+}
+
+/* ---- starting and ending ------------------------------------------------------------ */
+
+struct lw_sampler *lw_sampler_start(const struct lw_sampler_options *options,
+                                    struct lw_error *err)
+{
+    struct lw_sampler *sampler = lw_zalloc(1, sizeof(*sampler), err);
+
+    if (!sampler)
+        return NULL;
+    sampler->period_ns = (double)SECOND_NS / options->rate;
+    sampler->random = lw_clock_ns() | 1;
+    pthread_mutex_init(&sampler->mutex, NULL);
+    if (pthread_create(&sampler->thread, NULL, run, sampler) != 0) {
+        lw_fail(err, LW_ERR_IO, "cannot start the sampler's thread");
+        pthread_mutex_destroy(&sampler->mutex);
+        lw_free(sampler);
+        return NULL;
+    }
+    return sampler;
+}
+
+static void free_sampled(struct lw_sampled *sampled)
+{
+    lw_target_free(sampled->target);
+    lw_sample_log_release(&sampled->log);
+    lw_free(sampled);
+}
+
+void lw_sampler_stop(struct lw_sampler *sampler)
+{
+    if (!sampler)
+        return;
+    pthread_mutex_lock(&sampler->mutex);
+    sampler->is_stopping = true;
+    pthread_mutex_unlock(&sampler->mutex);
+    pthread_join(sampler->thread, NULL);
+    while (sampler->count > 0)
+        free_sampled(sampler->processes[--sampler->count]);
+    lw_free(sampler->processes);
+    pthread_mutex_destroy(&sampler->mutex);
+    lw_free(sampler);
+}
+
+struct lw_sampled *lw_sampler_add(struct lw_sampler *sampler, struct lw_target *target,
+                                  struct lw_error *err)
+{
+    struct lw_sampled *sampled = lw_zalloc(1, sizeof(*sampled), err);
+    bool added = false;
+
+    if (!sampled || !lw_sample_log_init(&sampled->log, err)) {
+        lw_target_free(target);
+        lw_free(sampled);
+        return NULL;
+    }
+    sampled->target = target;
+    sampled->last_ns = lw_clock_ns();
+    pthread_mutex_lock(&sampler->mutex);
+    if (lw_grow(&sampler->processes, &sampler->capacity, sampler->count + 1,
+                sizeof(*sampler->processes), err)) {
+        sampler->processes[sampler->count++] = sampled;
+        added = true;
+    }
+    pthread_mutex_unlock(&sampler->mutex);
+    if (added)
+        return sampled;
+    free_sampled(sampled);
+    return NULL;
+}
+
+void lw_sampler_remove(struct lw_sampler *sampler, struct lw_sampled *sampled)
+{
+    pthread_mutex_lock(&sampler->mutex);
+    for (size_t i = 0; i < sampler->count; i++) {
+        if (sampler->processes[i] == sampled) {
+            sampler->processes[i] = sampler->processes[--sampler->count];
+            break;
+        }
+    }
+    pthread_mutex_unlock(&sampler->mutex);
+    free_sampled(sampled);
+}
+
+/* ---- looking ------------------------------------------------------------------------ */
+
+bool lw_sampled_lives(struct lw_sampler *sampler, const struct lw_sampled *sampled)
+{
+    bool lives;
+
+    pthread_mutex_lock(&sampler->mutex);
+    lives = !sampled->is_over;
+    pthread_mutex_unlock(&sampler->mutex);
+    return lives;
+}
+
+struct lw_sampler_counts lw_sampler_counts(struct lw_sampler *sampler)
+{
+    struct lw_sampler_counts counts;
+
+    pthread_mutex_lock(&sampler->mutex);
+    counts = sampler->counts;
+    pthread_mutex_unlock(&sampler->mutex);
+    return counts;
+}
+
+struct lw_sampled_counts lw_sampled_counts(struct lw_sampler *sampler,
+                                           const struct lw_sampled *sampled)
+{
+    const struct lw_target *target = sampled->target;
+    struct lw_sampled_counts counts;
+
+    pthread_mutex_lock(&sampler->mutex);
+    counts = (struct lw_sampled_counts){
+        .samples = target->samples,
+        .stacks = target->stacks,
+        .moving = target->moving,
+        .unreadable = target->unreadable,
+        .dropped = sampled->log.dropped,
+        .system_calls = target->memory.calls,
+    };
+    pthread_mutex_unlock(&sampler->mutex);
+    return counts;
+}
+
+struct lw_sample_log *lw_sampled_lock(struct lw_sampler *sampler,
+                                      struct lw_sampled *sampled)
+{
+    pthread_mutex_lock(&sampler->mutex);
+    return &sampled->log;
+}
+
+void lw_sampled_unlock(struct lw_sampler *sampler)
+{
+    pthread_mutex_unlock(&sampler->mutex);
+}

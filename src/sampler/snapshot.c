@@ -1,0 +1,256 @@
+#include "sampler/snapshot.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Of a thread's state: up to the last field that is read, which is checked to lie in
+ * here. */
+#define STATE_MAX 4096
+
+void lw_snapshot_init(struct lw_snapshot *snapshot, uint64_t thread)
+{
+    *snapshot = (struct lw_snapshot){ .thread = thread };
+    lw_map_init(&snapshot->by_address);
+}
+
+void lw_snapshot_release(struct lw_snapshot *snapshot)
+{
+    lw_map_release(&snapshot->by_address);
+    lw_free(snapshot->chunks);
+    lw_free(snapshot->frames);
+    lw_free(snapshot->copies[0]); /* the rest lies in it */
+}
+
+/* ---- what to read ------------------------------------------------------------------- */
+
+static size_t end_of(uint32_t offset, size_t end)
+{
+    return offset != LW_NO_FIELD && offset + 8u > end ? offset + 8u : end;
+}
+
+static size_t state_len(const struct lw_py_layout *layout)
+{
+    size_t len = 0;
+
+    len = end_of(layout->thread_next, len);
+    len = end_of(layout->thread_frame, len);
+    len = end_of(layout->thread_cframe, len);
+    len = end_of(layout->thread_datastack_chunk, len);
+    len = end_of(layout->thread_datastack_top, len);
+    len = end_of(layout->thread_thread_id, len);
+    len = end_of(layout->thread_native_thread_id, len);
+    return end_of(layout->thread_gil_requested, len);
+}
+
+static size_t place_all(struct lw_snapshot_piece *pieces, size_t count, size_t place)
+{
+    for (size_t i = 0; i < count; i++) {
+        pieces[i].place = (uint32_t)place;
+        place += (pieces[i].len + 7u) & ~7u;
+    }
+    return place;
+}
+
+/* copies[0]: state, pieces; copies[1] likewise, in one piece of memory. */
+bool lw_snapshot_prepare(struct lw_snapshot *snapshot,
+                         const struct lw_py_layout *layout, size_t *count)
+{
+    size_t state = (state_len(layout) + 7u) & ~(size_t)7;
+    size_t len = place_all(snapshot->chunks, snapshot->chunk_count, state);
+
+    if (state > STATE_MAX)
+        return false;
+    len = place_all(snapshot->frames, snapshot->frame_count, len);
+    if (2 * len > snapshot->copy_capacity) {
+        size_t wanted = 2 * len + len / 2;
+        unsigned char *memory = lw_alloc(wanted, NULL);
+
+        if (!memory)
+            return false;
+        lw_free(snapshot->copies[0]);
+        snapshot->copies[0] = memory;
+        snapshot->copy_capacity = wanted;
+    }
+    snapshot->copies[1] = snapshot->copies[0] + len;
+    snapshot->state[0] = snapshot->copies[0];
+    snapshot->state[1] = snapshot->copies[1];
+    *count = 2 * (1 + (snapshot->cframe ? 1u : 0u) + snapshot->chunk_count +
+                  snapshot->frame_count);
+    return true;
+}
+
+static struct lw_memory_range *add_state(struct lw_snapshot *snapshot, size_t len,
+                                         int which, struct lw_memory_range *ranges)
+{
+    *ranges++ =
+        (struct lw_memory_range){ snapshot->thread, snapshot->state[which], len };
+    if (snapshot->cframe)
+        *ranges++ = (struct lw_memory_range){ snapshot->cframe, &snapshot->frame[which],
+                                              sizeof(snapshot->frame[which]) };
+    return ranges;
+}
+
+static struct lw_memory_range *add_pieces(const struct lw_snapshot_piece *pieces,
+                                          size_t count, unsigned char *copy,
+                                          struct lw_memory_range *ranges)
+{
+    for (size_t i = 0; i < count; i++)
+        *ranges++ = (struct lw_memory_range){ pieces[i].address, copy + pieces[i].place,
+                                              pieces[i].len };
+    return ranges;
+}
+
+/* The newest chunk comes last in the first copy and first in the second, so that the
+ * frames that change soonest are read at nearly one moment. */
+void lw_snapshot_ranges(struct lw_snapshot *snapshot, const struct lw_py_layout *layout,
+                        struct lw_memory_range *ranges)
+{
+    size_t len = state_len(layout);
+
+    ranges = add_state(snapshot, len, LW_FIRST, ranges);
+    ranges = add_pieces(snapshot->frames, snapshot->frame_count, snapshot->copies[0],
+                        ranges);
+    for (size_t i = snapshot->chunk_count; i-- > 0;)
+        ranges = add_pieces(&snapshot->chunks[i], 1, snapshot->copies[0], ranges);
+    ranges = add_pieces(snapshot->chunks, snapshot->chunk_count, snapshot->copies[1],
+                        ranges);
+    ranges = add_pieces(snapshot->frames, snapshot->frame_count, snapshot->copies[1],
+                        ranges);
+    add_state(snapshot, len, LW_SECOND, ranges);
+}
+
+/* ---- what was read ------------------------------------------------------------------ */
+
+static uint64_t word_at(const unsigned char *bytes, uint32_t offset)
+{
+    uint64_t value;
+
+    if (offset == LW_NO_FIELD)
+        return 0;
+    memcpy(&value, bytes + offset, sizeof(value));
+    return value;
+}
+
+struct lw_thread_words lw_snapshot_words(const struct lw_snapshot *snapshot,
+                                         const struct lw_py_layout *layout, int which)
+{
+    const unsigned char *state = snapshot->state[which];
+    struct lw_thread_words words = {
+        .next = word_at(state, layout->thread_next),
+        .frame = word_at(state, layout->thread_frame),
+        .cframe = word_at(state, layout->thread_cframe),
+        .chunk = word_at(state, layout->thread_datastack_chunk),
+        .top = word_at(state, layout->thread_datastack_top),
+        .thread_id = word_at(state, layout->thread_thread_id),
+        .native_id = word_at(state, layout->thread_native_thread_id),
+    };
+
+    if (words.cframe) {
+        words.cframe += layout->cframe_current_frame;
+        words.frame = snapshot->cframe == words.cframe ? snapshot->frame[which] : 0;
+    }
+    if (layout->thread_gil_requested != LW_NO_FIELD)
+        words.is_waiting_for_gil =
+            (word_at(state, layout->thread_gil_requested) & 0xffffffffu) != 0;
+    return words;
+}
+
+static const unsigned char *in_piece(struct lw_snapshot *snapshot, int which,
+                                     struct lw_snapshot_piece *piece, uint64_t address,
+                                     size_t len)
+{
+    if (address < piece->address || address - piece->address > piece->len ||
+        piece->len - (address - piece->address) < len)
+        return NULL;
+    piece->is_used = true;
+    return snapshot->copies[which] + piece->place + (address - piece->address);
+}
+
+static bool is_frame_at(const void *owner, uint32_t number, const void *key)
+{
+    const struct lw_snapshot *snapshot = owner;
+
+    return snapshot->frames[number - 1].address == *(const uint64_t *)key;
+}
+
+const unsigned char *lw_snapshot_at(struct lw_snapshot *snapshot, int which,
+                                    uint64_t address, size_t len)
+{
+    uint32_t number;
+
+    for (size_t i = 0; i < snapshot->chunk_count; i++) {
+        const unsigned char *bytes =
+            in_piece(snapshot, which, &snapshot->chunks[i], address, len);
+
+        if (bytes)
+            return bytes;
+    }
+    number = lw_map_find(&snapshot->by_address, lw_hash_u64(address), is_frame_at,
+                         snapshot, &address);
+    return number
+               ? in_piece(snapshot, which, &snapshot->frames[number - 1], address, len)
+               : NULL;
+}
+
+/* ---- what to read next time --------------------------------------------------------- */
+
+bool lw_snapshot_add_frame(struct lw_snapshot *snapshot, uint64_t address, uint32_t len)
+{
+    if (lw_map_find(&snapshot->by_address, lw_hash_u64(address), is_frame_at, snapshot,
+                    &address))
+        return true;
+    if (!lw_grow(&snapshot->frames, &snapshot->frame_capacity,
+                 snapshot->frame_count + 1, sizeof(*snapshot->frames), NULL) ||
+        !lw_map_add(&snapshot->by_address, lw_hash_u64(address),
+                    (uint32_t)snapshot->frame_count + 1, NULL))
+        return false;
+    snapshot->frames[snapshot->frame_count++] =
+        (struct lw_snapshot_piece){ .address = address, .len = len, .is_used = true };
+    return true;
+}
+
+bool lw_snapshot_add_chunk(struct lw_snapshot *snapshot, uint64_t address, uint32_t len)
+{
+    if (!lw_grow(&snapshot->chunks, &snapshot->chunk_capacity,
+                 snapshot->chunk_count + 1, sizeof(*snapshot->chunks), NULL))
+        return false;
+    snapshot->chunks[snapshot->chunk_count++] =
+        (struct lw_snapshot_piece){ .address = address, .len = len };
+    return true;
+}
+
+void lw_snapshot_drop_chunks(struct lw_snapshot *snapshot)
+{
+    snapshot->chunk_count = 0;
+}
+
+void lw_snapshot_drop_frames(struct lw_snapshot *snapshot)
+{
+    snapshot->frame_count = 0;
+    lw_map_reset(&snapshot->by_address);
+}
+
+bool lw_snapshot_drop_unused(struct lw_snapshot *snapshot)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < snapshot->frame_count; i++) {
+        if (!snapshot->frames[i].is_used)
+            continue;
+        snapshot->frames[kept] = snapshot->frames[i];
+        snapshot->frames[kept++].is_used = false;
+    }
+    if (kept == snapshot->frame_count)
+        return true;
+    snapshot->frame_count = kept;
+    lw_map_reset(&snapshot->by_address);
+    for (size_t i = 0; i < kept; i++) {
+        if (!lw_map_add(&snapshot->by_address, lw_hash_u64(snapshot->frames[i].address),
+                        (uint32_t)i + 1, NULL)) {
+            lw_snapshot_drop_frames(snapshot);
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,69 @@
+/* One Python process as the sampler sees it: where its interpreter is, its threads, and
+ * at each sample every thread's stack and state.
+ *
+ * A sample is one read of the process's memory (two where something new appeared) and one
+ * small read of /proc a thread. The process is not stopped and does not notice. */
+#ifndef LW_SAMPLER_TARGET_H
+#define LW_SAMPLER_TARGET_H
+
+#include "sampler/walk.h"
+
+struct lw_target_thread {
+    struct lw_snapshot snapshot;
+    struct lw_walk walk; /* the stack, as last sampled */
+    uint64_t tid;        /* the kernel's; 0: not known */
+    int state_fd;        /* its state, open; -1: gone or not to be seen */
+    uint32_t number;     /* grows: tells a thread from another with its tid */
+
+    /* Of the last sample. */
+    uint8_t state;  /* enum lw_sample_state (model/profile.h) */
+    bool has_stack; /* `walk` is of this sample; else it could not be read */
+    bool
+        has_python; /* it runs Python code: `walk` holds at least the part that held still */
+
+    /* While a sample is taken. */
+    bool is_pending;
+    unsigned failures;
+    size_t first_range, range_count;
+};
+
+struct lw_target {
+    pid_t pid;
+    struct lw_memory memory;
+    struct lw_py_layout layout;
+    struct lw_code_cache codes;
+    uint64_t runtime;                 /* address of _PyRuntime */
+    uint64_t start_time, stack_start; /* which process, and which program in it */
+    uint64_t interpreters[8];         /* addresses; more than these are not sampled */
+    size_t interpreter_count;
+    uint64_t gil[8]; /* of each: address of its GIL; 0: none (free-threaded) */
+
+    struct lw_target_thread *threads; /* owned */
+    size_t thread_count, thread_capacity;
+    uint32_t last_number;
+    uint64_t listed_ns; /* when interpreters were last looked for */
+    uint32_t
+        tid_offset; /* in struct pthread, where Python does not tell; 0: not known */
+
+    struct lw_memory_range *ranges; /* scratch */
+    size_t range_capacity;
+
+    uint64_t samples; /* taken so far, and what became of the threads' stacks in them */
+    uint64_t stacks, moving, unreadable;
+};
+
+/* Find the Python in process PID. MEM_FD as for lw_memory_open(). NULL with a sentence:
+ * no such process, not Python, a Python that is not known, no right to look. */
+struct lw_target *lw_target_open(pid_t pid, int mem_fd, struct lw_error *err);
+void lw_target_free(struct lw_target *target); /* NULL is fine */
+
+/* Look at every thread now. False: the process is gone, or is another program by now;
+ * what the threads say then is of the sample before. */
+bool lw_target_sample(struct lw_target *target, uint64_t now_ns) LW_MUST_CHECK;
+
+/* The line and columns that FRAME of a walk is at; false: not known. */
+bool lw_target_position(const struct lw_target *target,
+                        const struct lw_walk_frame *frame, struct lw_position *position)
+    LW_MUST_CHECK;
+
+#endif

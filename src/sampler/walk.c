@@ -1,0 +1,490 @@
+#include "sampler/walk.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Bounds on what a broken or hostile target can make us do. */
+#define DEPTH_MAX 200000u
+#define CHUNKS_MAX 8192u
+#define CHUNK_BYTES_MAX (64u << 20)
+#define LEARN_MAX 20000u
+#define LINKS_MAX 1000u
+/* Read a little more than was used, so that a few more calls do not need another look. */
+#define SLACK_BYTES 1024u
+/* What is read too much before the guess is made smaller again. */
+#define EXCESS_BYTES 8192u
+
+#define TAG_BITS 7u /* objects are aligned to 16 */
+
+/* All that the parts of a walk share. */
+struct context {
+    struct lw_walk *walk;
+    struct lw_snapshot *snapshot;
+    struct lw_code_cache *codes;
+    const struct lw_py_layout *layout;
+    struct lw_memory *memory;
+    uint64_t now_ns;
+    struct lw_thread_words words[2];
+};
+
+void lw_walk_release(struct lw_walk *walk)
+{
+    lw_free(walk->frames);
+    memset(walk, 0, sizeof(*walk));
+}
+
+/* ---- one frame ---------------------------------------------------------------------- */
+
+struct frame {
+    uint64_t previous;
+    uint64_t code;
+    uint64_t instruction;
+    uint8_t owner;
+    bool is_entry;
+};
+
+static struct frame parse_frame(const struct lw_py_layout *layout,
+                                const unsigned char *bytes)
+{
+    struct frame frame = { 0 };
+
+    memcpy(&frame.previous, bytes + layout->frame_previous, 8);
+    memcpy(&frame.code, bytes + layout->frame_code, 8);
+    if (layout->code_is_tagged)
+        frame.code &= ~(uint64_t)TAG_BITS;
+    if (layout->has_data_stack) {
+        memcpy(&frame.instruction, bytes + layout->frame_instruction, 8);
+        frame.owner = bytes[layout->frame_owner];
+    } else {
+        int32_t lasti;
+
+        memcpy(&lasti, bytes + layout->frame_instruction, 4);
+        frame.instruction = (uint64_t)(int64_t)lasti;
+    }
+    if (layout->frame_is_entry != LW_NO_FIELD)
+        frame.is_entry = bytes[layout->frame_is_entry] != 0;
+    return frame;
+}
+
+static bool is_shim(const struct lw_py_layout *layout, const struct frame *frame)
+{
+    return layout->has_shims && (frame->owner == layout->owner_shim ||
+                                 frame->owner == layout->owner_shim_too);
+}
+
+/* How much of a frame is read: what comes before its variables. */
+static uint32_t frame_len(const struct lw_py_layout *layout)
+{
+    return layout->has_data_stack ? layout->frame_locals
+                                  : layout->frame_instruction + 8;
+}
+
+/* The frame at ADDRESS as copy WHICH has it. */
+static bool get_frame(const struct context *at, int which, uint64_t address,
+                      struct frame *frame)
+{
+    const unsigned char *bytes =
+        lw_snapshot_at(at->snapshot, which, address, frame_len(at->layout));
+
+    if (!bytes)
+        return false;
+    *frame = parse_frame(at->layout, bytes);
+    return true;
+}
+
+/* Whether both copies have the same frame at ADDRESS. The instruction may differ: a
+ * frame that runs is still the same frame. */
+enum agreement { MISSING, CHANGED, SAME };
+
+static enum agreement get_same_frame(const struct context *at, uint64_t address,
+                                     struct frame *frame)
+{
+    struct frame first;
+
+    if (!get_frame(at, LW_FIRST, address, &first) ||
+        !get_frame(at, LW_SECOND, address, frame))
+        return MISSING;
+    return first.code == frame->code && first.previous == frame->previous &&
+                   first.owner == frame->owner
+               ? SAME
+               : CHANGED;
+}
+
+static int32_t instruction_of(const struct lw_py_layout *layout,
+                              const struct frame *frame)
+{
+    uint64_t start = frame->code + layout->code_bytecode;
+
+    if (!layout->has_data_stack) {
+        int64_t lasti = (int64_t)frame->instruction;
+
+        return (int32_t)(layout->lasti_counts_units ? lasti * 2 : lasti);
+    }
+    if (frame->instruction < start || frame->instruction - start > INT32_MAX)
+        return -1; /* has not begun */
+    return (int32_t)(frame->instruction - start);
+}
+
+static bool push(struct context *at, uint64_t address, const struct frame *frame,
+                 uint32_t code)
+{
+    struct lw_walk *walk = at->walk;
+
+    if (code > 0 && at->codes->codes[code].is_made_up)
+        return true;
+    if (walk->count >= DEPTH_MAX ||
+        !lw_grow(&walk->frames, &walk->capacity, walk->count + 1, sizeof(*walk->frames),
+                 NULL))
+        return false;
+    walk->frames[walk->count++] = (struct lw_walk_frame){
+        .address = address,
+        .code = code,
+        .instruction = instruction_of(at->layout, frame),
+        .is_entry = frame->is_entry,
+    };
+    return true;
+}
+
+static uint32_t code_of(struct context *at, const struct frame *frame)
+{
+    return lw_code_cache_at(at->codes, at->memory, frame->code, at->now_ns);
+}
+
+/* ---- what to read ------------------------------------------------------------------- */
+
+static uint64_t chunk_word(const struct context *at, uint64_t chunk, uint32_t offset)
+{
+    uint64_t value;
+
+    return lw_memory_u64(at->memory, chunk + offset, &value) ? value : 0;
+}
+
+/* The chunks as they are now, newest first. */
+static bool plan_chunks(struct context *at, uint64_t chunk, uint64_t top)
+{
+    const struct lw_py_layout *layout = at->layout;
+    uint64_t used = top - chunk;
+
+    lw_snapshot_drop_chunks(at->snapshot);
+    for (unsigned i = 0; chunk && i < CHUNKS_MAX; i++) {
+        uint64_t size = chunk_word(at, chunk, layout->chunk_size);
+
+        if (i > 0)
+            used = layout->chunk_data + 8 * chunk_word(at, chunk, layout->chunk_top);
+        else
+            used += SLACK_BYTES;
+        if (size > CHUNK_BYTES_MAX || size < layout->chunk_data)
+            return false;
+        if (!lw_snapshot_add_chunk(at->snapshot, chunk,
+                                   (uint32_t)(used < size ? used : size)))
+            return false;
+        chunk = chunk_word(at, chunk, layout->chunk_previous);
+    }
+    return true;
+}
+
+/* Are the chunks that were read still the thread's, as far as they are used? */
+static bool has_chunks(const struct context *at)
+{
+    const struct lw_snapshot *snapshot = at->snapshot;
+    const struct lw_thread_words *words = &at->words[LW_SECOND];
+    const struct lw_snapshot_piece *newest = snapshot->chunks;
+    uint64_t used = words->top - words->chunk;
+
+    if (words->chunk == 0)
+        return snapshot->chunk_count == 0;
+    if (snapshot->chunk_count == 0 || newest->address != words->chunk ||
+        words->top < words->chunk || used > newest->len)
+        return false;
+    for (size_t i = 0; i < snapshot->chunk_count; i++) {
+        const unsigned char *head = snapshot->copies[LW_SECOND] + newest[i].place;
+        uint64_t previous;
+
+        memcpy(&previous, head + at->layout->chunk_previous, 8);
+        if (previous != (i + 1 < snapshot->chunk_count ? newest[i + 1].address : 0))
+            return false;
+    }
+    return true;
+}
+
+static void shrink_newest(const struct context *at)
+{
+    const struct lw_thread_words *words = &at->words[LW_SECOND];
+    struct lw_snapshot_piece *newest = at->snapshot->chunks;
+
+    if (at->snapshot->chunk_count > 0 &&
+        newest->len > words->top - words->chunk + EXCESS_BYTES)
+        newest->len = (uint32_t)(words->top - words->chunk + SLACK_BYTES);
+}
+
+/* Follow the links from ADDRESS through frames that were not read, one by one, up to one
+ * that was, and have them read from now on. */
+static bool learn_frames(struct context *at, uint64_t address)
+{
+    const struct lw_py_layout *layout = at->layout;
+    unsigned char bytes[256];
+    unsigned count = 0;
+
+    while (address && count < LEARN_MAX &&
+           !lw_snapshot_at(at->snapshot, LW_FIRST, address, frame_len(layout))) {
+        if (frame_len(layout) > sizeof(bytes) ||
+            !lw_memory_get(at->memory, address, bytes, frame_len(layout)) ||
+            !lw_snapshot_add_frame(at->snapshot, address, frame_len(layout)))
+            break;
+        address = parse_frame(layout, bytes).previous;
+        count++;
+    }
+    return count > 0;
+}
+
+/* ---- from the leaf down, when nothing moved ------------------------------------------ */
+
+static const struct lw_snapshot_piece *chunk_of(const struct context *at,
+                                                uint64_t address)
+{
+    for (size_t i = 0; i < at->snapshot->chunk_count; i++) {
+        const struct lw_snapshot_piece *chunk = &at->snapshot->chunks[i];
+
+        if (address >= chunk->address && address - chunk->address < chunk->len)
+            return chunk;
+    }
+    return NULL;
+}
+
+/* Does the frame at ADDRESS, of CODE, end where its callee's at CALLEE begins? CALLEE 0:
+ * it has none on the data stack. */
+static bool is_adjacent(const struct context *at, uint64_t address, uint32_t code,
+                        uint64_t callee)
+{
+    const struct lw_snapshot_piece *chunk = chunk_of(at, address);
+
+    if (!chunk || callee == 0 || chunk != chunk_of(at, callee))
+        return true;
+    return address + at->codes->codes[code].frame_bytes == callee;
+}
+
+static void reverse(struct lw_walk *walk)
+{
+    for (size_t i = 0, j = walk->count; i + 1 < j; i++) {
+        struct lw_walk_frame frame = walk->frames[i];
+
+        walk->frames[i] = walk->frames[--j];
+        walk->frames[j] = frame;
+    }
+}
+
+/* All frames from ADDRESS to the root, if every one of them held still. */
+static enum agreement climb_down(struct context *at, uint64_t address,
+                                 uint64_t *missing)
+{
+    uint64_t callee = 0;
+
+    at->walk->count = 0;
+    while (address) {
+        struct frame frame;
+        enum agreement agreement = get_same_frame(at, address, &frame);
+        uint32_t code;
+
+        *missing = address;
+        if (agreement != SAME)
+            return agreement;
+        if (is_shim(at->layout, &frame)) {
+            if (at->walk->count > 0)
+                at->walk->frames[at->walk->count - 1].is_entry = true;
+        } else {
+            code = code_of(at, &frame);
+            if (code == 0 || !is_adjacent(at, address, code, callee) ||
+                !push(at, address, &frame, code))
+                return CHANGED;
+            if (chunk_of(at, address))
+                callee = address;
+        }
+        if (frame.previous == address)
+            return CHANGED;
+        address = frame.previous;
+    }
+    reverse(at->walk);
+    return SAME;
+}
+
+/* ---- from the root up, when something did -------------------------------------------- */
+
+/* Push what lies between the frames at CALLER and ADDRESS: generators that run on
+ * somebody else's stack. False: the links do not lead from the one to the other. */
+static bool push_between(struct context *at, uint64_t address, uint64_t caller)
+{
+    size_t first = at->walk->count;
+    unsigned links = 0;
+
+    while (address != caller) {
+        struct frame frame;
+        uint32_t code;
+
+        if (address == 0 || links++ > LINKS_MAX || chunk_of(at, address) ||
+            get_same_frame(at, address, &frame) != SAME)
+            goto broken;
+        if (!is_shim(at->layout, &frame)) {
+            code = code_of(at, &frame);
+            if (code == 0 || !push(at, address, &frame, code))
+                goto broken;
+        }
+        address = frame.previous;
+    }
+    for (size_t i = first, j = at->walk->count; i + 1 < j; i++) { /* root first */
+        struct lw_walk_frame frame = at->walk->frames[i];
+
+        at->walk->frames[i] = at->walk->frames[--j];
+        at->walk->frames[j] = frame;
+    }
+    return true;
+
+broken:
+    at->walk->count = first;
+    return false;
+}
+
+/* The frames of one chunk, oldest first, from START to END; *CALLER is the last frame
+ * before, and after. False: not all held still. */
+static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
+                        uint64_t *caller)
+{
+    while (start + frame_len(at->layout) <= end) {
+        struct frame frame;
+        uint32_t code;
+
+        if (get_same_frame(at, start, &frame) != SAME)
+            return false;
+        code = code_of(at, &frame);
+        if (code == 0 || !push_between(at, frame.previous, *caller) ||
+            !push(at, start, &frame, code))
+            return false;
+        *caller = start;
+        start += at->codes->codes[code].frame_bytes;
+    }
+    return true;
+}
+
+/* The data stack as far as it held still. */
+static void climb_up(struct context *at)
+{
+    const struct lw_thread_words *words = at->words;
+    uint64_t top = words[0].top < words[1].top ? words[0].top : words[1].top;
+    uint64_t caller = 0;
+
+    at->walk->count = 0;
+    for (size_t i = at->snapshot->chunk_count; i-- > 0;) {
+        const struct lw_snapshot_piece *chunk = &at->snapshot->chunks[i];
+        uint64_t start = chunk->address + at->layout->chunk_data;
+        uint64_t end = chunk->address + chunk->len;
+
+        if (i + 1 == at->snapshot->chunk_count)
+            start += 8; /* the first word of the first chunk is never used */
+        if (i == 0 && (words[0].chunk != chunk->address || top < start))
+            return;
+        if (!climb_chunk(at, start, i == 0 && top < end ? top : end, &caller))
+            return;
+    }
+}
+
+/* Frames that are objects: what the two chains have in common, from the root. */
+static void keep_common(struct context *at)
+{
+    struct lw_walk *walk = at->walk;
+    uint64_t address = at->words[LW_FIRST].frame;
+    size_t others = 0, common = 0;
+    struct frame frame;
+
+    /* The first chain goes behind the second, so that both are at hand. */
+    walk->count = 0;
+    for (unsigned links = 0; address && links < DEPTH_MAX; links++) {
+        if (!get_frame(at, LW_FIRST, address, &frame) ||
+            !push(at, address, &frame, lw_code_cache_known(at->codes, frame.code)))
+            break;
+        address = frame.previous;
+    }
+    others = walk->count;
+    address = at->words[LW_SECOND].frame;
+    for (unsigned links = 0; address && links < DEPTH_MAX; links++) {
+        if (!get_frame(at, LW_SECOND, address, &frame) ||
+            !push(at, address, &frame, code_of(at, &frame)))
+            break;
+        address = frame.previous;
+    }
+    while (common < others && common < walk->count - others) {
+        const struct lw_walk_frame *a = &walk->frames[others - 1 - common];
+        const struct lw_walk_frame *b = &walk->frames[walk->count - 1 - common];
+
+        if (a->address != b->address || a->code != b->code || a->code == 0)
+            break;
+        common++;
+    }
+    memmove(walk->frames, walk->frames + walk->count - common,
+            common * sizeof(*walk->frames));
+    walk->count = common;
+    reverse(walk);
+}
+
+/* ---- all of it ---------------------------------------------------------------------- */
+
+/* Is everything there to be walked? If not, it will be the next time. */
+static bool is_ready(struct context *at)
+{
+    const struct lw_thread_words *words = &at->words[LW_SECOND];
+
+    if (words->cframe != at->snapshot->cframe) {
+        at->snapshot->cframe = words->cframe;
+        return false;
+    }
+    if (!at->layout->has_data_stack || has_chunks(at))
+        return true;
+    if (words->top < words->chunk || words->top - words->chunk > CHUNK_BYTES_MAX ||
+        !plan_chunks(at, words->chunk, words->top))
+        lw_snapshot_drop_chunks(at->snapshot);
+    return false;
+}
+
+enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snapshot,
+                                  struct lw_code_cache *codes, struct lw_memory *memory,
+                                  uint64_t now_ns, bool is_last)
+{
+    struct context at = {
+        .walk = walk,
+        .snapshot = snapshot,
+        .codes = codes,
+        .layout = codes->layout,
+        .memory = memory,
+        .now_ns = now_ns,
+        .words = { lw_snapshot_words(snapshot, codes->layout, LW_FIRST),
+                   lw_snapshot_words(snapshot, codes->layout, LW_SECOND) },
+    };
+    enum agreement agreement = CHANGED;
+    uint64_t missing = 0;
+
+    walk->count = 0;
+    walk->is_moving = false;
+    if (!is_ready(&at)) {
+        walk->is_moving = true;
+        if (is_last && at.layout->has_data_stack && has_chunks(&at))
+            climb_up(&at);
+        return is_last ? LW_WALK_DONE : LW_WALK_AGAIN;
+    }
+    if (at.words[LW_FIRST].frame == 0 && at.words[LW_SECOND].frame == 0)
+        return LW_WALK_NONE;
+    if (at.words[LW_FIRST].frame == at.words[LW_SECOND].frame)
+        agreement = climb_down(&at, at.words[LW_SECOND].frame, &missing);
+    if (agreement == MISSING && !is_last && learn_frames(&at, missing))
+        return LW_WALK_AGAIN;
+    if (agreement != SAME) {
+        walk->is_moving = true;
+        if (at.layout->has_data_stack)
+            climb_up(&at);
+        else
+            keep_common(&at);
+    }
+    shrink_newest(&at);
+    if (!lw_snapshot_drop_unused(snapshot)) {
+        /* Then it knows fewer. */
+    }
+    return LW_WALK_DONE;
+}
