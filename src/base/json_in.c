@@ -334,25 +334,6 @@ static uint32_t hex4(const char *p)
     return value;
 }
 
-static void add_utf8(struct lw_buf *out, uint32_t code)
-{
-    if (code < 0x80) {
-        lw_buf_add_char(out, (char)code);
-    } else if (code < 0x800) {
-        lw_buf_add_char(out, (char)(0xc0 | code >> 6));
-        lw_buf_add_char(out, (char)(0x80 | (code & 0x3f)));
-    } else if (code < 0x10000) {
-        lw_buf_add_char(out, (char)(0xe0 | code >> 12));
-        lw_buf_add_char(out, (char)(0x80 | (code >> 6 & 0x3f)));
-        lw_buf_add_char(out, (char)(0x80 | (code & 0x3f)));
-    } else {
-        lw_buf_add_char(out, (char)(0xf0 | code >> 18));
-        lw_buf_add_char(out, (char)(0x80 | (code >> 12 & 0x3f)));
-        lw_buf_add_char(out, (char)(0x80 | (code >> 6 & 0x3f)));
-        lw_buf_add_char(out, (char)(0x80 | (code & 0x3f)));
-    }
-}
-
 /* Append what \uXXXX at P means, with its second half if it is one of two; returns the
  * bytes taken. Half a pair alone becomes U+FFFD. */
 static size_t unescape_code(const char *p, const char *end, struct lw_buf *out)
@@ -364,11 +345,11 @@ static size_t unescape_code(const char *p, const char *end, struct lw_buf *out)
         uint32_t low = hex4(p + 8);
 
         if (low >= 0xdc00 && low < 0xe000) {
-            add_utf8(out, 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00));
+            lw_text_add_code(out, 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00));
             return 12;
         }
     }
-    add_utf8(out, code >= 0xd800 && code < 0xe000 ? 0xfffd : code);
+    lw_text_add_code(out, code >= 0xd800 && code < 0xe000 ? 0xfffd : code);
     return 6;
 }
 

@@ -320,6 +320,25 @@ void lw_text_add_utf8(struct lw_buf *out, const char *text, size_t len)
     lw_buf_add(out, text + plain, len - plain);
 }
 
+void lw_text_add_code(struct lw_buf *out, uint32_t code)
+{
+    if (code < 0x80) {
+        lw_buf_add_char(out, (char)code);
+    } else if (code < 0x800) {
+        lw_buf_add_char(out, (char)(0xc0 | code >> 6));
+        lw_buf_add_char(out, (char)(0x80 | (code & 0x3f)));
+    } else if (code < 0x10000) {
+        lw_buf_add_char(out, (char)(0xe0 | code >> 12));
+        lw_buf_add_char(out, (char)(0x80 | (code >> 6 & 0x3f)));
+        lw_buf_add_char(out, (char)(0x80 | (code & 0x3f)));
+    } else {
+        lw_buf_add_char(out, (char)(0xf0 | code >> 18));
+        lw_buf_add_char(out, (char)(0x80 | (code >> 12 & 0x3f)));
+        lw_buf_add_char(out, (char)(0x80 | (code >> 6 & 0x3f)));
+        lw_buf_add_char(out, (char)(0x80 | (code & 0x3f)));
+    }
+}
+
 /* Columns of one character. By blocks, after Unicode's EastAsianWidth and the
  * nonspacing marks of the scripts in use: wcwidth() would ask the locale, which a pipe or a
  * container often does not have. Off by one for rare marks, and then only a column of

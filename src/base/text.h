@@ -40,6 +40,8 @@ size_t lw_text_utf8(const char *text, size_t len, uint32_t *code);
 void lw_text_add_printable(struct lw_buf *out, const char *text, size_t len);
 /* Append TEXT for a program that wants UTF-8: bytes that are not become U+FFFD. */
 void lw_text_add_utf8(struct lw_buf *out, const char *text, size_t len);
+/* Append the character CODE (at most 0x10ffff) as UTF-8. */
+void lw_text_add_code(struct lw_buf *out, uint32_t code);
 /* Columns that printable UTF-8 takes on a terminal (wide characters count two). */
 size_t lw_text_width(const char *text, size_t len);
 /* Length in bytes of the longest start of TEXT that takes at most WIDTH columns. */

@@ -301,3 +301,20 @@ TEST(a_common_start_is_found_to_the_byte)
         CHECK_EQ(lw_text_same_start(a, b, len), len < 18 ? len : 18);
     CHECK_EQ(lw_text_same_start(a, a, 25), 25);
 }
+
+TEST(a_character_is_written_as_it_is_read)
+{
+    static const uint32_t codes[] = { 'a',   0x7f,   0x80,    0x7ff,
+                                      0x800, 0xffff, 0x10000, 0x10ffff };
+    struct lw_buf out;
+    uint32_t back = 0;
+
+    lw_buf_init(&out, 0);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        lw_buf_reset(&out);
+        lw_text_add_code(&out, codes[i]);
+        CHECK_EQ(lw_text_utf8(out.bytes, out.len, &back), out.len);
+        CHECK_EQ(back, codes[i]);
+    }
+    lw_buf_release(&out);
+}
