@@ -13,7 +13,7 @@ _lapwing() {
     fi
     case $command in
     export)
-        options="--help --to --output"
+        options="--help --to --output --diff"
         operands=""
         ;;
     formats)

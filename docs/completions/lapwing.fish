@@ -6,6 +6,7 @@ complete -c lapwing -n __fish_use_subcommand -s V -l version -d 'print the versi
 complete -c lapwing -f -n __fish_use_subcommand -a export -d 'write a profile in another tool'\''s format'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -s t -l to -x -a 'callgrind chrome collapsed csv json markdown perfetto pprof pstats speedscope svg' -d 'the format; without it, the suffix of FILE decides'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -s o -l output -r -F -d 'into FILE, whole or not at all'
+complete -c lapwing -n '__fish_seen_subcommand_from export' -l diff -d 'of two profiles, what the second has more or less than the first, by function and caller'
 
 complete -c lapwing -f -n __fish_use_subcommand -a formats -d 'list the formats that can be read and written'
 complete -c lapwing -n '__fish_seen_subcommand_from formats' -l json -d 'print JSON'

@@ -84,7 +84,7 @@ static struct lw_graph_cost cost_or_zero(const struct lw_graph_cost *cost)
 /* AFTER - BEFORE, at the ends of their range if they are that far apart. */
 static int64_t change_of_calls(int64_t before, int64_t after)
 {
-    return lw_calls_add(after, before == INT64_MIN ? INT64_MAX : -before);
+    return lw_calls_add(after, lw_calls_negate(before));
 }
 
 static struct lw_graph_cost change_of(const struct diff *diff,
@@ -104,9 +104,7 @@ static struct lw_graph_cost change_of(const struct diff *diff,
 
 static int64_t size_of_calls(int64_t calls)
 {
-    if (calls == INT64_MIN)
-        return INT64_MAX;
-    return calls < 0 ? -calls : calls;
+    return calls < 0 ? lw_calls_negate(calls) : calls;
 }
 
 /* With the folder in which AFTER ran, by which a person's own code is known. */

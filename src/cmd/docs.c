@@ -28,7 +28,7 @@ static void add_format(struct lw_buf *out, const char *name, const char *suffixe
 {
     lw_buf_addf(out, "| %s | ", name);
     add_suffixes(out, suffixes);
-    lw_buf_addf(out, " | %s |\n", summary);
+    lw_buf_addf(out, " | %s |", summary);
 }
 
 void lw_docs_add_formats(struct lw_buf *out)
@@ -40,16 +40,22 @@ void lw_docs_add_formats(struct lw_buf *out)
              "Every command that takes a run takes these files, too. The bytes of "
              "a file decide what it is;\nits name does not matter.\n\n"
              "| format | usual names | what writes it |\n|---|---|---|\n");
-    for (size_t i = 0; i < lw_reader_count; i++)
+    for (size_t i = 0; i < lw_reader_count; i++) {
         add_format(out, lw_readers[i]->name, lw_readers[i]->suffixes,
                    lw_readers[i]->summary);
+        lw_buf_add_char(out, '\n');
+    }
     lw_buf_add_text(out, "\n## Written\n\n"
                          "`lapwing export --to FORMAT`, or `-o FILE` with one of the "
-                         "names.\n\n"
-                         "| format | names | what opens it |\n|---|---|---|\n");
-    for (size_t i = 0; i < lw_writer_count; i++)
+                         "names. Those with \"diff\" take `--diff` too.\n\n"
+                         "| format | names | what opens it | what it cannot say of a "
+                         "profile | diff |\n|---|---|---|---|---|\n");
+    for (size_t i = 0; i < lw_writer_count; i++) {
         add_format(out, lw_writers[i]->name, lw_writers[i]->suffixes,
                    lw_writers[i]->summary);
+        lw_buf_addf(out, " %s | %s |\n", lw_writers[i]->lacks,
+                    lw_writers[i]->holds_changes ? "diff" : "");
+    }
 }
 
 struct document {

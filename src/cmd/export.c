@@ -9,25 +9,32 @@
 #include "writers/writer.h"
 
 struct args {
+    bool diff;
     const char *to;     /* format; NULL: by the suffix of output */
     const char *output; /* NULL: standard output */
 };
 
 /* clang-format off */
-#define OPT(letter, name, field, arg, help) \
-    { letter, name, LW_ARG_TEXT, offsetof(struct args, field), arg, help }
+#define OPT(letter, name, kind, field, arg, help) \
+    { letter, name, kind, offsetof(struct args, field), arg, help }
 
 static const struct lw_option options[] = {
-    OPT('t', "to", to, "FORMAT", "the format; without it, the suffix of FILE decides"),
-    OPT('o', "output", output, "FILE", "into FILE, whole or not at all"),
+    OPT('t', "to", LW_ARG_TEXT, to, "FORMAT",
+        "the format; without it, the suffix of FILE decides"),
+    OPT('o', "output", LW_ARG_TEXT, output, "FILE", "into FILE, whole or not at all"),
+    OPT(0, "diff", LW_ARG_FLAG, diff, NULL,
+        "of two profiles, what the second has more or less than the first, by function "
+        "and caller"),
     LW_OPT_END
 };
 /* clang-format on */
 
-static void add_names(struct lw_buf *out)
+/* "csv, json, pstats": all formats, or those that can hold a difference. */
+static void add_names(struct lw_buf *out, bool only_for_changes)
 {
     for (size_t i = 0; i < lw_writer_count; i++)
-        lw_buf_addf(out, "%s%s", i ? ", " : "", lw_writers[i]->name);
+        if (!only_for_changes || lw_writers[i]->holds_changes)
+            lw_buf_addf(out, "%s%s", out->len ? ", " : "", lw_writers[i]->name);
 }
 
 static const struct lw_writer *choose_writer(const struct args *args,
@@ -44,7 +51,7 @@ static const struct lw_writer *choose_writer(const struct args *args,
         return writer;
 
     lw_buf_init(&names, 0);
-    add_names(&names);
+    add_names(&names, args->diff);
     if (!lw_buf_check(&names, err))
         ; /* said */
     else if (args->to)
@@ -77,6 +84,28 @@ static bool write_profile(const struct lw_writer *writer,
     return done;
 }
 
+static bool check_diff(const struct lw_writer *writer, int argc, struct lw_error *err)
+{
+    struct lw_buf names;
+
+    if (argc != 2)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "--diff takes two profiles, before and after: lapwing export "
+                       "--diff A B --to %s",
+                       writer->name);
+    if (writer->holds_changes)
+        return true;
+    lw_buf_init(&names, 0);
+    add_names(&names, true);
+    if (lw_buf_check(&names, err))
+        lw_fail(err, LW_ERR_USAGE,
+                "%s cannot hold a difference, which has numbers below zero; choose one "
+                "of: %s",
+                writer->name, names.bytes);
+    lw_buf_release(&names);
+    return false;
+}
+
 static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
     const struct args *a = args;
@@ -89,7 +118,10 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (!a->output && writer->is_binary && isatty(STDOUT_FILENO))
         return lw_usage(err, "%s files are not for a terminal; name one with -o",
                         writer->name);
-    profile = lw_profiles_open(argv, (size_t)argc, writer->want, NULL, err);
+    if (a->diff && !check_diff(writer, argc, err))
+        return LW_EXIT_USAGE;
+    profile = a->diff ? lw_profiles_open_diff(argv, writer->want, err)
+                      : lw_profiles_open(argv, (size_t)argc, writer->want, NULL, err);
     done = profile && write_profile(writer, profile, a->output ? a->output : "-", err);
     lw_profile_free(profile);
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;
@@ -108,7 +140,8 @@ static void explain(struct lw_help *help)
 const struct lw_command lw_cmd_export = {
     .name = "export",
     .summary = "write a profile in another tool's format",
-    .usage = "lapwing export [OPTIONS] [RUN|FILE...]",
+    .usage = "lapwing export [OPTIONS] [RUN|FILE...]\n"
+             "lapwing export [OPTIONS] --diff BEFORE AFTER",
     .description = "Writes RUN (the latest, if none is named), or any file of a known "
                    "format, in the format of another tool. Several are added up.",
     .explain = explain,

@@ -31,17 +31,27 @@ static const struct lw_column columns[] = {
     { "does", "does", LW_UNIT_TEXT, false },
     { "suffixes", "suffixes", LW_UNIT_TEXT, false },
     { "summary", "what", LW_UNIT_TEXT, true },
+    { "lacks", "lacks", LW_UNIT_TEXT, true }, /* not on a screen: export --help has it */
 };
 /* clang-format on */
 
+#define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
+
+/* LACKS: what the format cannot say; NULL: it is read. */
 static void add_format(struct lw_table *table, const char *name, const char *does,
-                       const char *suffixes, const char *summary)
+                       const char *suffixes, const char *summary, const char *lacks)
 {
     lw_table_row(table, 0);
     lw_table_add_text(table, name, strlen(name));
     lw_table_add_text(table, does, strlen(does));
     lw_table_add_text(table, suffixes, strlen(suffixes));
     lw_table_add_text(table, summary, strlen(summary));
+    if (table->column_count < COLUMN_COUNT)
+        return;
+    if (lacks)
+        lw_table_add_text(table, lacks, strlen(lacks));
+    else
+        lw_table_add_none(table);
 }
 
 static int run(const void *args, int argc __attribute__((unused)),
@@ -53,14 +63,14 @@ static int run(const void *args, int argc __attribute__((unused)),
     struct lw_buf out;
     bool done;
 
-    lw_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    lw_table_init(&table, columns, COLUMN_COUNT - (!a->json && !a->csv));
     lw_buf_init(&out, 0);
     for (size_t i = 0; i < lw_reader_count; i++)
         add_format(&table, lw_readers[i]->name, "read", lw_readers[i]->suffixes,
-                   lw_readers[i]->summary);
+                   lw_readers[i]->summary, NULL);
     for (size_t i = 0; i < lw_writer_count; i++)
         add_format(&table, lw_writers[i]->name, "written", lw_writers[i]->suffixes,
-                   lw_writers[i]->summary);
+                   lw_writers[i]->summary, lw_writers[i]->lacks);
     if (a->json)
         lw_render_json(&table, &out);
     else if (a->csv)

@@ -72,3 +72,15 @@ struct lw_profile *lw_profiles_open(char *const *names, size_t count, unsigned w
     lw_free(profiles);
     return merged;
 }
+
+struct lw_profile *lw_profiles_open_diff(char *const *names, unsigned want,
+                                         struct lw_error *err)
+{
+    struct lw_profile *before = open_one(names[0], want, NULL, err);
+    struct lw_profile *after = before ? open_one(names[1], want, NULL, err) : NULL;
+    struct lw_profile *change = after ? lw_profile_subtract(before, after, err) : NULL;
+
+    lw_profile_free(before);
+    lw_profile_free(after);
+    return change;
+}

@@ -14,6 +14,11 @@
 struct lw_profile *lw_profiles_open(char *const *names, size_t count, unsigned want,
                                     struct lw_buf *head, struct lw_error *err);
 
+/* What the second of the two profiles at NAMES has more than the first, which the caller
+ * frees (model/merge.h). NULL: failed. */
+struct lw_profile *lw_profiles_open_diff(char *const *names, unsigned want,
+                                         struct lw_error *err);
+
 /* Append "Sun Nov 15 20:07:31 2026    out.prof", as pstats heads its report of a file; a
  * run has the time at which it began. NAME is what the person called it (NULL: the
  * latest run); nothing is appended for standard input. */

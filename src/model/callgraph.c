@@ -328,6 +328,8 @@ static bool take_given(struct lw_callgraph *graph, struct lw_error *err)
 
 static void sum_graph(struct lw_callgraph *graph)
 {
+    bool is_difference = lw_profile_fact(graph->profile, "before") != NULL;
+
     for (size_t i = 0; i < graph->listed_count; i++) {
         const struct lw_graph_cost *cost = &graph->functions[i].cost;
 
@@ -335,6 +337,7 @@ static void sum_graph(struct lw_callgraph *graph)
         graph->primitive_calls =
             lw_calls_add(graph->primitive_calls, cost->primitive_calls);
         graph->total_s += cost->self_s;
+        graph->has_changed_calls |= is_difference && cost->calls != 0;
     }
 }
 

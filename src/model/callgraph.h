@@ -60,6 +60,7 @@ struct lw_callgraph {
     double total_s; /* sum of self times */
     int64_t calls;  /* sums of all listed functions */
     int64_t primitive_calls;
+    bool has_changed_calls; /* it is a difference (model/merge.h), of calls too */
 };
 
 /* PROFILE's graph from SOURCE (if it has none of that: an empty graph). THREADS, if not
@@ -71,10 +72,10 @@ bool lw_callgraph_init(struct lw_callgraph *graph, const struct lw_profile *prof
 void lw_callgraph_release(struct lw_callgraph *graph); /* zeroed is fine */
 
 /* Were calls counted? Samples have none; nor has what samplers save for pstats: 0, or
- * -1 in each function. */
+ * -1 in each function. Of a difference any sum may be 0 or less. */
 static inline bool lw_callgraph_has_calls(const struct lw_callgraph *graph)
 {
-    return graph->calls > 0 || graph->listed_count == 0;
+    return graph->calls > 0 || graph->listed_count == 0 || graph->has_changed_calls;
 }
 
 /* What LW_GRAPH_ANY would be for PROFILE. */
@@ -110,6 +111,10 @@ void lw_function_add_text(const struct lw_function *function, struct lw_buf *out
 
 /* Sums that stop at the ends of their range: files may hold any number. */
 int64_t lw_calls_add(int64_t a, int64_t b);
+static inline int64_t lw_calls_negate(int64_t calls)
+{
+    return calls == INT64_MIN ? INT64_MAX : -calls;
+}
 void lw_graph_cost_add(struct lw_graph_cost *cost, const struct lw_graph_cost *more);
 
 #endif

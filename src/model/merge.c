@@ -375,3 +375,66 @@ struct lw_profile *lw_profile_merge(const struct lw_profile *const *profiles,
     lw_builder_free(builder);
     return NULL;
 }
+
+static void negate(struct lw_graph_cost *cost)
+{
+    cost->primitive_calls = lw_calls_negate(cost->primitive_calls);
+    cost->calls = lw_calls_negate(cost->calls);
+    cost->self_s = -cost->self_s;
+    cost->total_s = -cost->total_s;
+}
+
+static void negate_graph(struct lw_callgraph *graph)
+{
+    for (size_t i = 0; i < graph->function_count; i++)
+        negate(&graph->functions[i].cost);
+    for (size_t i = 0; i < graph->edge_count; i++)
+        negate(&graph->edges[i].cost);
+}
+
+/* Calls of which the other side has none to subtract would look like a change. */
+static void forget_calls(struct lw_callgraph *graph)
+{
+    for (size_t i = 0; i < graph->function_count; i++)
+        graph->functions[i].cost.calls = graph->functions[i].cost.primitive_calls = 0;
+    for (size_t i = 0; i < graph->edge_count; i++)
+        graph->edges[i].cost.calls = graph->edges[i].cost.primitive_calls = 0;
+}
+
+static bool add_difference(struct lw_builder *out, struct lw_callgraph *before,
+                           struct lw_callgraph *after, struct lw_error *err)
+{
+    if (!lw_callgraph_has_calls(before) || !lw_callgraph_has_calls(after)) {
+        forget_calls(before);
+        forget_calls(after);
+    }
+    negate_graph(before);
+    return lw_builder_add_graph(out, after, err) &&
+           lw_builder_add_graph(out, before, err);
+}
+
+struct lw_profile *lw_profile_subtract(const struct lw_profile *before,
+                                       const struct lw_profile *after,
+                                       struct lw_error *err)
+{
+    struct lw_callgraph from = { 0 }, to = { 0 };
+    struct lw_builder *builder = lw_builder_new(err);
+    struct adding a = { .from = after, .out = builder };
+    struct adding b = { .from = before, .out = builder };
+    const char *file = lw_profile_fact(before, "file");
+    const char *run = lw_profile_fact(before, "run");
+    const char *name = file ? file : run ? run : "another";
+    bool done;
+
+    done = builder && lw_callgraph_init(&from, before, LW_GRAPH_ANY, NULL, err) &&
+           lw_callgraph_init(&to, after, LW_GRAPH_ANY, NULL, err) &&
+           add_difference(builder, &from, &to, err) && add_facts(&a, err) &&
+           add_losses(&a, true, err) && add_losses(&b, true, err) &&
+           lw_builder_fact(builder, "before", name, strlen(name), err);
+    lw_callgraph_release(&from);
+    lw_callgraph_release(&to);
+    if (done)
+        return lw_builder_finish(builder, err);
+    lw_builder_free(builder);
+    return NULL;
+}

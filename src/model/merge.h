@@ -23,6 +23,14 @@
 struct lw_profile *lw_profile_merge(const struct lw_profile *const *profiles,
                                     size_t count, struct lw_error *err);
 
+/* What AFTER has more than BEFORE of each function and pair (less: below zero), which the
+ * caller frees. It is a graph: the paths, threads and times of two runs have nothing in
+ * common. Calls are 0 unless both counted them. Facts are those of AFTER, and "before"
+ * names the other. NULL: failed. */
+struct lw_profile *lw_profile_subtract(const struct lw_profile *before,
+                                       const struct lw_profile *after,
+                                       struct lw_error *err);
+
 /* Add the functions and pairs of GRAPH, as it names them: a stripped one adds files
  * without folders. */
 bool lw_builder_add_graph(struct lw_builder *builder, const struct lw_callgraph *graph,

@@ -23,6 +23,7 @@ const struct lw_writer lw_writer_csv = {
     .summary = "the functions as comma-separated values, for spreadsheets and pandas",
     .suffixes = ".csv",
     .lacks = "who called whom, in which thread and when",
+    .holds_changes = true,
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
     .write = write_csv,
 };

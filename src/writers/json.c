@@ -363,6 +363,7 @@ const struct lw_writer lw_writer_json = {
     .summary = "the whole profile in one document, for jq and programs of one's own",
     .suffixes = ".json",
     .lacks = "the single samples of a sampler, of which it has the sums",
+    .holds_changes = true,
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | LW_WANT_COUNTERS,
     .write = write_json,
 };

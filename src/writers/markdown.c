@@ -23,6 +23,7 @@ const struct lw_writer lw_writer_markdown = {
     .summary = "the functions as a table in Markdown",
     .suffixes = ".md",
     .lacks = "who called whom, in which thread and when",
+    .holds_changes = true,
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
     .write = write_markdown,
 };

@@ -134,6 +134,7 @@ const struct lw_writer lw_writer_pstats = {
     .suffixes = ".prof .pstats",
     .lacks = "along which paths, in which thread and when functions were called",
     .is_binary = true,
+    .holds_changes = true,
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
     .write = write_pstats,
 };

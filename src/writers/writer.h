@@ -16,6 +16,7 @@ struct lw_writer {
     const char *suffixes; /* ".prof .pstats", parted by spaces; the first is usual */
     const char *lacks;    /* one phrase: what of a profile the format cannot say */
     bool is_binary;       /* not for a terminal */
+    bool holds_changes;   /* writes graphs, and numbers below zero (model/merge.h) */
     unsigned want;        /* enum lw_want: what of a profile it writes */
 
     /* Append PROFILE to OUT, whose own failure the caller checks. A profile that holds

@@ -106,3 +106,45 @@ TEST(running_out_of_memory_leaves_nothing_behind)
     lw_profile_free(a);
     lw_profile_free(b);
 }
+
+TEST(what_is_subtracted_may_be_less_than_nothing)
+{
+    struct lw_profile *a = make_run(1000, "one"), *b = make_run(5000, "two");
+    const struct lw_profile *twice[] = { a, b };
+    struct lw_profile *both = lw_profile_merge(twice, 2, NULL);
+    struct lw_profile *less = lw_profile_subtract(both, a, NULL);
+    struct lw_callgraph graph;
+
+    CHECK(less != NULL);
+    CHECK(lw_callgraph_init(&graph, less, LW_GRAPH_ANY, NULL, NULL));
+    CHECK_EQ(graph.function_count, 2);
+    CHECK_EQ(graph.functions[1].cost.calls, -3);
+    CHECK_NEAR(graph.functions[1].cost.self_s, -20e-9);
+    CHECK_NEAR(graph.functions[0].cost.total_s, -30e-9);
+    CHECK_EQ(graph.edge_count, 1);
+    CHECK_EQ(graph.edges[0].cost.calls, -3);
+    CHECK(lw_callgraph_has_calls(&graph));
+    CHECK_STR(lw_profile_fact(less, "host"), "one");
+    CHECK_EQ(less->loss_count, 1);
+
+    lw_callgraph_release(&graph);
+    lw_profile_free(less);
+    lw_profile_free(both);
+    lw_profile_free(a);
+    lw_profile_free(b);
+}
+
+TEST(running_out_of_memory_makes_no_half_difference)
+{
+    struct lw_profile *a = make_run(1000, "one"), *change = NULL;
+    struct lw_error err = { LW_OK, "" };
+
+    for (uint64_t n = 1; !change; n++) {
+        lw_alloc_fail_in(n);
+        change = lw_profile_subtract(a, a, &err);
+        lw_alloc_fail_in(0);
+        CHECK(change || err.code == LW_ERR_NOMEM);
+    }
+    lw_profile_free(change);
+    lw_profile_free(a);
+}
