@@ -217,11 +217,14 @@ def find_row(rows: list[Row], kind: str, like: Numbers) -> Row | None:
     return below[-1] if below else (same[0] if same else None)
 
 
-def add_row(rows: list[Row], kind: str, name: str, numbers: Numbers) -> None:
+def add_row(
+    rows: list[Row], kind: str, name: str, numbers: Numbers, told: Numbers
+) -> None:
     """Put in a row, unless no field of the one there lies elsewhere.
 
     Between micro versions structures grow at their end; what all of them have is the
-    smallest size, and that is what a field has to lie in.
+    smallest size, and that is what a field has to lie in. A field that moves but is in
+    TOLD, what these Pythons tell themselves, needs no row either.
     """
     present = find_row(rows, kind, numbers)
     if present is not None:
@@ -231,7 +234,7 @@ def add_row(rows: list[Row], kind: str, name: str, numbers: Numbers) -> None:
             for key in present.numbers.keys() | numbers.keys()
             if present.numbers.get(key) != numbers.get(key)
         }
-        if differing <= sizes | {"micro"}:
+        if differing <= sizes | told.keys() | {"micro"}:
             for key in sizes:
                 present.numbers[key] = min(present.numbers[key], numbers[key])
             return
@@ -291,9 +294,10 @@ def main() -> int:
                     version = {"minor": headers.minor, "micro": headers.micro}
                     title = row_name(headers.minor, headers.micro, free_threaded)
                     flags = {"is_free_threaded": 1} if free_threaded else {}
-                    add_row(rows, "LW_LAYOUT", title, {**version, **flags, **layout})
+                    layout = {**version, **flags, **layout}
+                    add_row(rows, "LW_LAYOUT", title, layout, told)
                     if told and not free_threaded:
-                        add_row(rows, "LW_OFFSETS", title, {**version, **told})
+                        add_row(rows, "LW_OFFSETS", title, {**version, **told}, {})
                     print(f"3.{headers.minor}.{headers.micro}: {title}")
     except debian_python.UnavailableError as error:
         print(f"layouts.py: {error}", file=sys.stderr)
