@@ -29,7 +29,7 @@ test: setup-test setup-torch wheel asan werror  ## everything: unit, golden, liv
 quick-test: setup-test asan  ## only the unit tests and golden cases, on the ASan build
 	@$(PYTHON) tests/all.py unit golden
 
-bench: setup-torch wheel  ## measure Lapwing beside its peers
+bench: setup-test setup-torch wheel  ## measure Lapwing beside its peers
 	@bench/run.sh
 
 lint: setup-test wheel werror  ## layers, banned calls, formats, types, warnings

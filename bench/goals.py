@@ -17,6 +17,8 @@ OVERHEAD_SHARES = {
 }
 PROF_SPEEDUP = 5.0  # reading a .prof, against pstats.Stats
 REPORT_SECONDS = 0.3  # `report functions` on a large run
+READ_MB_S = 200  # a file of another tool to a table of functions, on one core
+WRITE_MB_S = 100  # the other way
 
 
 @dataclass(frozen=True)

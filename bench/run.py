@@ -18,6 +18,7 @@ import places
 import reading
 import tables
 from figures import Figures, Part
+from formats import measure_formats
 from goals import Goal, overhead_goals, peer_goals
 from measure import Plan, Results, measure
 from modes import MODES, Mode
@@ -43,6 +44,13 @@ def parse_args() -> argparse.Namespace:
         epilog="modes: " + "; ".join(mode.name for mode in MODES),
     )
     add = parser.add_argument
+    add(
+        "part",
+        nargs="?",
+        choices=("all", "calls", "reading", "formats"),
+        default="all",
+        help="all (default), calls of programs, reading of profiles and runs, formats",
+    )
     add("--only", type=words, metavar="WORD,...", help="modes whose name starts so")
     add("--pythons", type=words, default=PYTHONS, metavar="X.Y,...")
     add("--programs", type=words, default=PROGRAMS, metavar="NAME,...")
@@ -55,7 +63,7 @@ def parse_args() -> argparse.Namespace:
         "--calls-run", metavar="RUN", help="a run of 10 million calls; else one is made"
     )
     add("--samples-run", metavar="RUN", help="a run of 3 million samples")
-    add("--part", choices=("all", "calls", "reading"), default="all")
+    add("--megabytes", type=float, default=100, help="of a file of `formats` (100)")
     add("--check", action="store_true", help="leave with 1 if a target is missed")
     args = parser.parse_args()
     if args.quick:
@@ -195,7 +203,7 @@ def main() -> int:
     readings: list[reading.Reading] = []
     goals: list[Goal] = []
 
-    if args.part != "reading":
+    if args.part in ("all", "calls"):
         asked = {mode.name for mode in choose_modes(args.only)}
         calls, environments, missing = measure_calls(args, lapwing)
         for environment in environments:
@@ -210,14 +218,17 @@ def main() -> int:
             print(f"- missing: {line}")
         shared, runs = calls.disturbed()
         print(f"- {shared} of {runs} runs had to share the processor with others")
-    if args.part != "calls":
-        readings = measure_reading(args, lapwing)
-        for result in readings:
-            for note in result.notes:
-                print(f"- {note}")
-            for name in result.seconds:
-                print(f"- {name}: {result.typical(name) * 1000:.1f} ms")
-            goals += result.goals
+    if args.part in ("all", "reading"):
+        readings += measure_reading(args, lapwing)
+    if args.part in ("all", "formats"):
+        rounds, import_rounds = (3, 1) if args.quick else (7, 2)
+        readings.append(measure_formats(lapwing, args.megabytes, rounds, import_rounds))
+    for result in readings:
+        for note in result.notes:
+            print(f"- {note}")
+        for name in result.seconds:
+            print(f"- {name}: {result.typical(name) * 1000:.1f} ms")
+        goals += result.goals
 
     if goals:
         print("\n" + tables.goals_table(goals), flush=True)
