@@ -30,7 +30,7 @@ _lapwing() {
         ;;
     report)
         options="--help --sort --reverse --mine --match --limit --strip --diff --thread --process --from --min-share --depth --json --csv --markdown --style --output"
-        operands="callees callers functions processes summary threads tree"
+        operands="callees callers functions processes summary system threads tree"
         ;;
     run)
         options="--help --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"

@@ -99,8 +99,10 @@ void lw_table_row(struct lw_table *table, uint32_t depth)
 #define INTEGER_UNITS \
     (1u << LW_UNIT_COUNT | 1u << LW_UNIT_NS | 1u << LW_UNIT_BYTES | 1u << LW_UNIT_TIME)
 #define NUMBER_UNITS \
-    (1u << LW_UNIT_SECONDS | 1u << LW_UNIT_SHARE | 1u << LW_UNIT_NUMBER)
-#define ANY_UNIT (TEXT_UNITS | INTEGER_UNITS | NUMBER_UNITS)
+    (1u << LW_UNIT_SECONDS | 1u << LW_UNIT_SHARE | 1u << LW_UNIT_NUMBER | \
+     1u << LW_UNIT_PERCENT | 1u << LW_UNIT_BYTES_S)
+#define OWN_UNIT (1u << LW_UNIT_OWN)
+#define ANY_UNIT (TEXT_UNITS | INTEGER_UNITS | NUMBER_UNITS | OWN_UNIT)
 
 /* The next cell of the row being built, whose column has one of UNITS; NULL after a
  * failure. */
@@ -145,6 +147,18 @@ void lw_table_add_number(struct lw_table *table, double value)
 
     if (!cell)
         return;
+    cell->as.number = value;
+    cell->present = true;
+}
+
+void lw_table_add_own(struct lw_table *table, double value, enum lw_unit unit)
+{
+    struct lw_value *cell = next_cell(table, OWN_UNIT);
+
+    lw_assert(1u << unit & (NUMBER_UNITS | 1u << LW_UNIT_BYTES));
+    if (!cell)
+        return;
+    cell->unit = (unsigned char)unit;
     cell->as.number = value;
     cell->present = true;
 }

@@ -25,6 +25,10 @@ enum lw_unit {
     LW_UNIT_SHARE,   /* double 0..1, shown as 12.3 % */
     LW_UNIT_TIME,    /* integer ns since 1970, shown as local date and time */
     LW_UNIT_NUMBER,  /* double, plain */
+    LW_UNIT_PERCENT, /* double, shown as 187.3 %: of something that can be over 100 */
+    LW_UNIT_BYTES_S, /* double bytes a second, shown as 1.2 MB/s */
+    LW_UNIT_OWN,     /* double: each cell says its unit, one of those that are doubles,
+                        or LW_UNIT_BYTES */
 };
 
 struct lw_column {
@@ -36,6 +40,7 @@ struct lw_column {
 
 struct lw_value {
     bool present;
+    unsigned char unit; /* enum lw_unit of its own, in a column of LW_UNIT_OWN */
     union {
         int64_t integer;
         double number;
@@ -74,6 +79,8 @@ void lw_table_row(struct lw_table *table, uint32_t depth);
 void lw_table_add_text(struct lw_table *table, const char *text, size_t len);
 void lw_table_add_integer(struct lw_table *table, int64_t value);
 void lw_table_add_number(struct lw_table *table, double value);
+/* In a column of LW_UNIT_OWN. */
+void lw_table_add_own(struct lw_table *table, double value, enum lw_unit unit);
 void lw_table_add_none(struct lw_table *table);
 bool lw_table_check(const struct lw_table *table, struct lw_error *err) LW_MUST_CHECK;
 

@@ -98,6 +98,14 @@ void lw_units_add_time(struct lw_buf *out, int64_t wall_ns)
         lw_buf_add_text(out, text);
 }
 
+/* Files may hold any number. */
+static int64_t whole(double number)
+{
+    if (!(number < 0x1p63))
+        return INT64_MAX;
+    return number <= -0x1p63 ? INT64_MIN : (int64_t)llround(number);
+}
+
 void lw_units_add_value(struct lw_buf *out, enum lw_unit unit,
                         const struct lw_value *value)
 {
@@ -114,5 +122,16 @@ void lw_units_add_value(struct lw_buf *out, enum lw_unit unit,
     case LW_UNIT_SHARE: lw_units_add_share(out, value->as.number); break;
     case LW_UNIT_TIME: lw_units_add_time(out, value->as.integer); break;
     case LW_UNIT_NUMBER: lw_buf_addf(out, "%.6g", value->as.number); break;
+    case LW_UNIT_PERCENT: lw_units_add_share(out, value->as.number / 100); break;
+    case LW_UNIT_BYTES_S:
+        lw_units_add_bytes(out, whole(value->as.number));
+        lw_buf_add_text(out, "/s");
+        break;
+    case LW_UNIT_OWN:
+        if (value->unit == LW_UNIT_BYTES)
+            lw_units_add_bytes(out, whole(value->as.number));
+        else
+            lw_units_add_value(out, (enum lw_unit)value->unit, value);
+        break;
     }
 }

@@ -253,6 +253,7 @@ bool lw_system_machine_look(struct lw_system_reader *reader,
     struct lw_system_machine *machine = &reader->machine;
     bool done;
 
+    now_ns = lw_system_time(reader, now_ns);
     if (machine->subject.number != owner->number) { /* another series: say it all */
         machine->subject.number = owner->number;
         machine->subject.series_count = 0;

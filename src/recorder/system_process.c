@@ -152,6 +152,7 @@ bool lw_system_process_look(struct lw_system_reader *reader,
     struct lw_piece text;
     bool done;
 
+    now_ns = lw_system_time(reader, now_ns);
     if (!read_of(reader, process, "stat", &process->stat_fd, &text) ||
         !lw_proc_stat_read(&stat, text) ||
         (process->is_met && stat.start_ticks != process->start_ticks))

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #define S_NS 1000000000ull
 #define TEXT_MOST (1u << 20) /* of a file; /proc/stat has 100 KB where 256 CPUs are */
@@ -70,6 +71,11 @@ double lw_system_rate(uint64_t before, uint64_t now, uint64_t time_ns)
 double lw_system_percent(uint64_t before_ns, uint64_t now_ns, uint64_t time_ns)
 {
     return lw_system_rate(before_ns, now_ns, time_ns) / 1e7;
+}
+
+uint64_t lw_system_time(const struct lw_system_reader *reader, uint64_t look_ns)
+{
+    return reader->is_real ? lw_clock_ns() : look_ns;
 }
 
 uint64_t lw_system_ticks_ns(uint64_t ticks)
@@ -168,7 +174,7 @@ static bool add_gpu(struct lw_system_reader *reader, struct lw_system_subject *s
 {
     char name[LW_SYSTEM_NAME_BYTES];
 
-    snprintf(name, sizeof(name), "%sgpu %zu%s", before, index, after);
+    snprintf(name, sizeof(name), "%sgpu %u%s", before, (unsigned)index, after);
     return lw_system_add(reader, subject, name, time_ns, value);
 }
 

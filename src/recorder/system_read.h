@@ -114,6 +114,8 @@ bool lw_system_add(struct lw_system_reader *reader, struct lw_system_subject *su
 double lw_system_rate(uint64_t before, uint64_t now, uint64_t time_ns);
 /* The same of nanoseconds, in percent. */
 double lw_system_percent(uint64_t before_ns, uint64_t now_ns, uint64_t time_ns);
+/* When this is read: later than the look began, on a busy machine. */
+uint64_t lw_system_time(const struct lw_system_reader *reader, uint64_t look_ns);
 /* The kernel's ticks, of which a second mostly has a hundred. */
 uint64_t lw_system_ticks_ns(uint64_t ticks);
 

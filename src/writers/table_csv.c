@@ -50,6 +50,9 @@ static void add_value(struct lw_buf *out, enum lw_unit unit,
     case LW_UNIT_SECONDS:
     case LW_UNIT_SHARE:
     case LW_UNIT_NUMBER:
+    case LW_UNIT_PERCENT:
+    case LW_UNIT_BYTES_S:
+    case LW_UNIT_OWN:
         if (isfinite(value->as.number))
             lw_buf_add_double(out, value->as.number);
         break;

@@ -15,6 +15,9 @@ static const char *unit_name(enum lw_unit unit)
     case LW_UNIT_BYTES: return "bytes";
     case LW_UNIT_SHARE: return "share";
     case LW_UNIT_TIME: return "ns since 1970";
+    case LW_UNIT_PERCENT: return "percent";
+    case LW_UNIT_BYTES_S: return "bytes/s";
+    case LW_UNIT_OWN: return "own";
     case LW_UNIT_NUMBER: break;
     }
     return "number";
@@ -37,7 +40,10 @@ static void write_value(struct lw_json_out *json, enum lw_unit unit,
     case LW_UNIT_TIME: lw_json_i64(json, value->as.integer); break;
     case LW_UNIT_SECONDS:
     case LW_UNIT_SHARE:
-    case LW_UNIT_NUMBER: lw_json_double(json, value->as.number); break;
+    case LW_UNIT_NUMBER:
+    case LW_UNIT_PERCENT:
+    case LW_UNIT_BYTES_S:
+    case LW_UNIT_OWN: lw_json_double(json, value->as.number); break;
     }
 }
 

@@ -3,6 +3,7 @@
 
 Written from docs/format.md alone, so that a mistake in our own writer cannot hide
 behind the same mistake in our reader. Stories: train (calls of two processes), samples,
+sampled (samples in all states, of three threads in two processes), system (counters),
 timeline (calls as spans, spans that overlap, a counter; names that are hard to write),
 empty, deep (a recursion of ten thousand calls).
 """
@@ -95,8 +96,8 @@ class Process:
     def call(self, thread: int, path: str, calls: int, self_ns: int) -> None:
         self.calls.append((thread, self.stack(path), calls, self_ns))
 
-    def sample(self, thread: int, path: str, weight: int) -> None:
-        self.samples.append((thread, self.stack(path), weight, 1))
+    def sample(self, thread: int, path: str, weight: int, state: int = 1) -> None:
+        self.samples.append((thread, self.stack(path), weight, state))
 
     def span(self, thread: int, path: str, start: int, duration: int) -> None:
         self.spans.append((start, duration, thread, self.stack(path)))
@@ -212,6 +213,62 @@ def samples() -> list[Process]:
         for _ in range(count):
             main.sample(thread, path, 10 * MS)
     return [main]
+
+
+def sampled() -> list[Process]:
+    unknown, cpu, wait, gc, gil_wait, gil = 0, 1, 2, 3, 4, 128
+    main = Process(1, pid=4242, command="train.py", python="3.11.7", start_ns=10**9)
+    main.meta |= {"end_ns": b"4000000000", "exit_code": b"0"}
+    thread = main.thread(4242, "MainThread", 1000 * MS, 4000 * MS)
+    helper = main.thread(4243, "pin memory", 1000 * MS, 4000 * MS)
+    step = "<module>@train.py:1:50 main@train.py:40:41 step@train.py:10:"
+    evaluate = "<module>@train.py:1:50 main@train.py:40:42 evaluate@train.py:30:"
+    wait_for = "run@/usr/lib/python3.11/threading.py:964:982 get@queue.py:5:9"
+    for who, path, state, count in [
+        (thread, step + "11", cpu | gil, 30),
+        (thread, step + "12 torch.conv2d", cpu, 70),
+        (thread, step + "12", gc | gil, 5),
+        (thread, evaluate + "33", cpu | gil, 15),
+        (thread, evaluate + "34", gil_wait, 10),
+        (thread, evaluate + "34", unknown, 2),
+        (helper, wait_for, wait, 120),
+        (helper, wait_for + " copy@queue.py:20:21", cpu | gil, 12),
+    ]:
+        for _ in range(count):
+            main.sample(who, path, 5 * MS, state)
+    worker = Process(2, pid=4250, ppid=4242, command="train.py", python="3.11.7")
+    worker.meta |= {"start_ns": b"1200000000", "end_ns": b"3900000000"}
+    thread = worker.thread(4250, "MainThread", 1200 * MS, 3900 * MS)
+    for path, state, count in [
+        ("load@/home/me/project/images.py:9:10", cpu | gil, 40),
+        ("load@/home/me/project/images.py:9:12", wait, 60),
+    ]:
+        for _ in range(count):
+            worker.sample(thread, path, 5 * MS, state)
+    return [main, worker]
+
+
+def system() -> list[Process]:
+    main = Process(1, pid=4242, command="train.py", python="3.11.7", start_ns=10**9)
+    main.meta["end_ns"] = b"4000000000"
+    main.thread(4242, "MainThread", 1000 * MS, 4000 * MS)
+    worker = Process(2, pid=4250, ppid=4242, command="train.py", start_ns=2 * 10**9)
+    worker.meta["end_ns"] = b"3000000000"
+    worker.thread(4250, "MainThread", 2000 * MS, 3000 * MS)
+    for process, name, points in [
+        (main, "machine cpus", [(0, 8)]),
+        (main, "machine cpu [%]", [(0, 400), (1000, 700), (2500, 100)]),
+        (main, "machine gpu 0 [%]", [(0, 0), (1500, 90), (2900, 0)]),
+        (main, "container memory limit [bytes]", [(0, 2**33)]),
+        (main, "rss [bytes]", [(0, 2**28), (1000, 2**29), (2000, 3 * 2**28)]),
+        (main, "cpu [%]", [(0, 100), (1500, 187.5)]),
+        (main, "disk read [bytes/s]", [(0, 0), (500, 3 * 2**20), (1000, 0)]),
+        (main, "steps", [(0, 7)]),
+        (worker, "cpu [%]", [(1000, 50), (1500, 0)]),
+    ]:
+        for after, value in points:
+            process.counter(name, (1000 + after) * MS, value)
+    return [main, worker]
 
 
 def timeline() -> list[Process]:
