@@ -292,15 +292,16 @@ static bool find_telling(struct lw_py_layout *layout, struct lw_memory *memory,
                        "no _Py_DebugOffsets at 0x%" PRIx64
                        ", where those of CPython %s should be",
                        runtime, version_text(version, text));
+    if (head.version > UINT32_MAX || head.free_threaded > 1)
+        return lw_fail(err, LW_ERR_FORMAT,
+                       "its _Py_DebugOffsets are damaged: version is 0x%" PRIx64
+                       ", free_threaded %" PRIu64,
+                       head.version, head.free_threaded);
     if (head.version >> 16 != version >> 16)
         return lw_fail(err, LW_ERR_FORMAT,
                        "its _Py_DebugOffsets are those of CPython %s, but it is %s",
                        version_text((uint32_t)head.version, other),
                        version_text(version, text));
-    if (head.free_threaded > 1)
-        return lw_fail(err, LW_ERR_FORMAT,
-                       "its _Py_DebugOffsets are damaged: free_threaded is %" PRIu64,
-                       head.free_threaded);
     if (!start(&row, (uint32_t)head.version, head.free_threaded, err))
         return false;
     told = find_told((uint32_t)head.version);
