@@ -267,6 +267,15 @@ static bool check(const struct lw_py_layout *layout, struct lw_error *err)
     return true;
 }
 
+static bool read_runtime(struct lw_memory *memory, uint64_t runtime, void *bytes,
+                         size_t len, struct lw_error *err)
+{
+    return lw_memory_get(memory, runtime, bytes, len) ||
+           lw_fail(err, LW_ERR_IO,
+                   "its _PyRuntime at 0x%" PRIx64 " cannot be read: it may have ended",
+                   runtime);
+}
+
 /* The layout of a Python that tells it. */
 static bool find_telling(struct lw_py_layout *layout, struct lw_memory *memory,
                          uint64_t runtime, uint32_t version, struct lw_error *err)
@@ -282,11 +291,8 @@ static bool find_telling(struct lw_py_layout *layout, struct lw_memory *memory,
     char text[32];
     char other[32];
 
-    if (!lw_memory_get(memory, runtime, &head, sizeof(head)))
-        return lw_fail(err, LW_ERR_IO,
-                       "its _PyRuntime at 0x%" PRIx64
-                       " cannot be read: it may have ended",
-                       runtime);
+    if (!read_runtime(memory, runtime, &head, sizeof(head), err))
+        return false;
     if (memcmp(head.cookie, "xdebugpy", sizeof(head.cookie)) != 0)
         return lw_fail(err, LW_ERR_FORMAT,
                        "no _Py_DebugOffsets at 0x%" PRIx64
@@ -306,13 +312,9 @@ static bool find_telling(struct lw_py_layout *layout, struct lw_memory *memory,
         return false;
     told = find_told((uint32_t)head.version);
     lw_assert(told && told->told_bytes <= sizeof(words));
-    if (!lw_memory_get(memory, runtime, words, told->told_bytes))
-        return lw_fail(err, LW_ERR_IO,
-                       "its _PyRuntime at 0x%" PRIx64
-                       " cannot be read: it may have ended",
-                       runtime);
     *layout = row;
-    if (!take_told(layout, told, words, err))
+    if (!read_runtime(memory, runtime, words, told->told_bytes, err) ||
+        !take_told(layout, told, words, err))
         return false;
     complete(layout, &row, told);
     return check(layout, err);
