@@ -101,6 +101,7 @@ static bool read_segment(struct reading *r, struct lw_series *series,
         lw_file_close(&view);
         return is_fresh || miss_segment(r, series, segment, &reason, err);
     }
+    series->has_sums = head.flags & LW_SEGMENT_THINNED;
     done = lw_series_read(series, view.bytes + LW_SEGMENT_HEAD_BYTES,
                           view.len - LW_SEGMENT_HEAD_BYTES, is_growing, err);
     if (!done)
@@ -234,7 +235,9 @@ bool lw_lap_read_segment(const void *bytes, size_t len, const char *name, unsign
         lw_error_prefix(err, "%s", name);
         return false;
     }
-    done = lw_series_start(&series, out, want, err) &&
+    done = lw_series_start(&series, out, want, err);
+    series.has_sums = head.flags & LW_SEGMENT_THINNED;
+    done = done &&
            lw_series_read(&series, (const unsigned char *)bytes + LW_SEGMENT_HEAD_BYTES,
                           len - LW_SEGMENT_HEAD_BYTES, false, err) &&
            lw_series_finish(&series, head.start_ns, err);

@@ -341,7 +341,7 @@ static bool sum_sample(struct lw_series *s, const struct lw_sample *row,
                           .stack = row->stack,
                           .state = row->state,
                           .first_ns = row->time_ns,
-                          .count = 1,
+                          .count = row->count,
                           .ns = row->weight_ns };
 
     return lw_sums_add(&s->samples, &sum, err);
@@ -363,6 +363,7 @@ static bool read_samples(struct lw_series *s, const struct lw_chunk *chunk,
         row.thread = find_thread(s, row.thread);
         row.stack = find_number(&s->stacks, row.stack);
         row.state = known_state(row.state);
+        row.count = s->has_sums ? 0 : 1; /* of how many is not said */
         saw(s, row.time_ns);
         if (row.thread == LW_NONE || row.stack == LW_NONE)
             s->nameless[LW_CHUNK_SAMPLES]++;
@@ -568,7 +569,10 @@ static bool add_sums(struct lw_series *s, struct lw_error *err)
                                     .weight_ns = sum->ns,
                                     .thread = sum->thread,
                                     .stack = sum->stack,
-                                    .state = sum->state };
+                                    .state = sum->state,
+                                    .count = sum->count < UINT32_MAX
+                                                 ? (uint32_t)sum->count
+                                                 : UINT32_MAX };
 
         if (!lw_builder_samples(s->out, &sample, 1, err))
             return false;

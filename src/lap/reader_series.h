@@ -37,6 +37,7 @@ struct lw_series {
     uint32_t *threads; /* owned; builder's index of each number, or LW_NONE */
     size_t thread_count, thread_capacity;
     struct lw_sums samples; /* for LW_WANT_SAMPLE_SUMS */
+    bool has_sums; /* of the segment at hand: its samples are added up already */
 
     uint64_t rows[LW_CHUNK_KINDS];     /* taken so far */
     uint64_t damaged[LW_CHUNK_KINDS];  /* rows of chunks that could not be read */

@@ -21,6 +21,8 @@ void lw_graph_cost_add(struct lw_graph_cost *cost, const struct lw_graph_cost *m
 {
     cost->primitive_calls = lw_calls_add(cost->primitive_calls, more->primitive_calls);
     cost->calls = lw_calls_add(cost->calls, more->calls);
+    cost->self_samples = lw_calls_add(cost->self_samples, more->self_samples);
+    cost->total_samples = lw_calls_add(cost->total_samples, more->total_samples);
     cost->self_s += more->self_s;
     cost->total_s += more->total_s;
 }
@@ -336,6 +338,7 @@ static void sum_graph(struct lw_callgraph *graph)
         graph->calls = lw_calls_add(graph->calls, cost->calls);
         graph->primitive_calls =
             lw_calls_add(graph->primitive_calls, cost->primitive_calls);
+        graph->samples = lw_calls_add(graph->samples, cost->self_samples);
         graph->total_s += cost->self_s;
         graph->has_changed_calls |= is_difference && cost->calls != 0;
     }

@@ -60,6 +60,7 @@ struct lw_callgraph {
     double total_s; /* sum of self times */
     int64_t calls;  /* sums of all listed functions */
     int64_t primitive_calls;
+    int64_t samples;        /* 0: from calls, or they were not counted */
     bool has_changed_calls; /* it is a difference (model/merge.h), of calls too */
 };
 

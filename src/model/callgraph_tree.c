@@ -21,18 +21,24 @@
 
 #define ROOT 1u /* number of the root's node; 0: none */
 
+struct sums {
+    uint64_t calls, primitive_calls;
+    uint64_t self_ns, total_ns;
+    uint64_t self_samples, total_samples;
+};
+
 struct code {
     uint32_t active;    /* calls of it that are open where the walk is */
     uint32_t last_pair; /* pair met last with this callee; 0: none */
     uint32_t function;  /* index in the graph, given at the end */
     bool is_used;
-    uint64_t calls, primitive_calls, self_ns, total_ns;
+    struct sums sums;
 };
 
 struct pair {
     uint32_t caller, callee; /* codes */
     uint32_t active;
-    uint64_t calls, primitive_calls, self_ns, total_ns;
+    struct sums sums;
 };
 
 /* A stack of one thread. Nodes of a thread lie densely, whatever their stacks' ids. */
@@ -43,7 +49,9 @@ struct node {
     uint32_t pair;                              /* 0: called by nobody */
     uint64_t calls;
     uint64_t self_ns;
+    uint64_t samples;
     uint64_t total_ns; /* while walking: of the children so far */
+    uint64_t total_samples;
 };
 
 struct walk {
@@ -167,29 +175,32 @@ static bool enter_node(struct walk *walk, uint32_t number, struct lw_error *err)
     return true;
 }
 
+static void add_to_sums(struct sums *sums, const struct node *node, bool is_outermost)
+{
+    sums->calls += node->calls;
+    sums->self_ns += node->self_ns;
+    sums->self_samples += node->samples;
+    if (is_outermost) {
+        sums->primitive_calls += node->calls;
+        sums->total_ns += node->total_ns;
+        sums->total_samples += node->total_samples;
+    }
+}
+
 static void leave_node(struct walk *walk, uint32_t number)
 {
     struct node *node = &walk->nodes[number];
     struct code *code = &walk->codes[node->code];
 
     node->total_ns += node->self_ns;
+    node->total_samples += node->samples;
     walk->nodes[node->parent].total_ns += node->total_ns;
-
-    code->calls += node->calls;
-    code->self_ns += node->self_ns;
-    if (--code->active == 0) {
-        code->primitive_calls += node->calls;
-        code->total_ns += node->total_ns;
-    }
+    walk->nodes[node->parent].total_samples += node->total_samples;
+    add_to_sums(&code->sums, node, --code->active == 0);
     if (node->pair) {
         struct pair *pair = &walk->pairs[node->pair];
 
-        pair->calls += node->calls;
-        pair->self_ns += node->self_ns;
-        if (--pair->active == 0) {
-            pair->primitive_calls += node->calls;
-            pair->total_ns += node->total_ns;
-        }
+        add_to_sums(&pair->sums, node, --pair->active == 0);
     }
 }
 
@@ -240,6 +251,7 @@ static bool walk_thread(struct walk *walk, enum lw_graph_source source,
         if (!reach_node(walk, call ? call->stack : sample->stack, &number, err))
             goto out;
         walk->nodes[number].calls += call ? call->calls : 0;
+        walk->nodes[number].samples += sample ? sample->count : 0;
         walk->nodes[number].self_ns += call ? call->self_ns : sample->weight_ns;
     }
     done = walk_nodes(walk, err);
@@ -293,14 +305,15 @@ out:
     return done;
 }
 
-static struct lw_graph_cost cost_of(uint64_t calls, uint64_t primitive_calls,
-                                    uint64_t self_ns, uint64_t total_ns)
+static struct lw_graph_cost cost_of(const struct sums *sums)
 {
     struct lw_graph_cost cost = {
-        .calls = (int64_t)calls,
-        .primitive_calls = (int64_t)primitive_calls,
-        .self_s = (double)self_ns / 1e9,
-        .total_s = (double)total_ns / 1e9,
+        .calls = (int64_t)sums->calls,
+        .primitive_calls = (int64_t)sums->primitive_calls,
+        .self_s = (double)sums->self_ns / 1e9,
+        .total_s = (double)sums->total_ns / 1e9,
+        .self_samples = (int64_t)sums->self_samples,
+        .total_samples = (int64_t)sums->total_samples,
     };
 
     return cost;
@@ -323,8 +336,7 @@ static bool fill_graph(struct walk *walk, struct lw_callgraph *graph,
         if (!code->is_used)
             continue;
         lw_function_init(function, walk->profile, walk->numbers.first[i]);
-        function->cost =
-            cost_of(code->calls, code->primitive_calls, code->self_ns, code->total_ns);
+        function->cost = cost_of(&code->sums);
         code->function = (uint32_t)graph->function_count++;
     }
     graph->listed_count = graph->function_count;
@@ -335,8 +347,7 @@ static bool fill_graph(struct walk *walk, struct lw_callgraph *graph,
 
         edge->caller = walk->codes[pair->caller].function;
         edge->callee = walk->codes[pair->callee].function;
-        edge->cost =
-            cost_of(pair->calls, pair->primitive_calls, pair->self_ns, pair->total_ns);
+        edge->cost = cost_of(&pair->sums);
     }
     return true;
 }

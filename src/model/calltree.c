@@ -116,14 +116,18 @@ static void add_rows(struct making *making, const bool *threads)
         for (size_t i = 0; i < profile->sample_count; i++) {
             const struct lw_sample *sample = &profile->samples[i];
 
-            if (!threads || threads[sample->thread])
-                nodes[making->node_of[sample->stack]].self_ns += sample->weight_ns;
+            if (threads && !threads[sample->thread])
+                continue;
+            nodes[making->node_of[sample->stack]].self_ns += sample->weight_ns;
+            nodes[making->node_of[sample->stack]].samples += sample->count;
         }
     }
     for (size_t i = making->tree->node_count; i-- > 0;) {
         nodes[i].total_ns += nodes[i].self_ns;
-        if (i > 0)
-            nodes[nodes[i].parent].total_ns += nodes[i].total_ns;
+        if (i == 0)
+            break;
+        nodes[nodes[i].parent].total_ns += nodes[i].total_ns;
+        nodes[nodes[i].parent].samples += nodes[i].samples;
     }
 }
 

@@ -15,6 +15,7 @@ struct lw_calltree_node {
     uint64_t calls;    /* 0 in a tree of samples */
     uint64_t self_ns;
     uint64_t total_ns; /* with all below it */
+    uint64_t samples;  /* likewise with all below; 0: of calls, or not counted */
 };
 
 struct lw_calltree {

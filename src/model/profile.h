@@ -64,7 +64,8 @@ struct lw_sample {
     uint64_t weight_ns; /* the time it stands for */
     uint32_t thread;    /* index */
     lw_stack_id stack;
-    uint8_t state; /* enum lw_sample_state */
+    uint8_t state;  /* enum lw_sample_state */
+    uint32_t count; /* how many were added up in it; 0: not known, as of other tools */
 };
 
 struct lw_span {
@@ -96,6 +97,8 @@ struct lw_graph_cost {
     int64_t calls;
     double self_s;
     double total_s;
+    int64_t self_samples; /* that saw it on top, and anywhere; 0: not counted */
+    int64_t total_samples;
 };
 
 struct lw_graph_function {

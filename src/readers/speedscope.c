@@ -336,7 +336,10 @@ static bool next_weight(const char **at, const char *end, const char **text,
 static bool weigh(struct reading *r, struct one *one, uint32_t path, uint64_t weight_ns,
                   uint64_t *time_ns, struct lw_error *err)
 {
-    struct lw_sample row = { *time_ns, weight_ns, one->thread, path, LW_STATE_UNKNOWN };
+    struct lw_sample row = { .time_ns = *time_ns,
+                             .weight_ns = weight_ns,
+                             .thread = one->thread,
+                             .stack = path };
 
     if (__builtin_add_overflow(*time_ns, weight_ns, time_ns) || *time_ns > INT64_MAX)
         return lw_fail(err, LW_ERR_LIMIT, "the weights add up to more than 2^63 ns");
