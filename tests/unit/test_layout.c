@@ -358,10 +358,9 @@ TEST(damaged_offsets_are_refused)
     check_refused(
         2, 2,
         "its _Py_DebugOffsets are damaged: version is 0x30e08f0, free_threaded 2");
-    check_refused(
-        at->thread_next / 8, 824,
-        "its _Py_DebugOffsets are damaged: next is at 824 of the 824 bytes of "
-        "`thread`");
+    check_refused(at->object_type / 8, 16,
+                  "its _Py_DebugOffsets are damaged: type is at 16 of the 16 bytes of "
+                  "`object`");
     check_refused(at->thread_bytes / 8, 0,
                   "its _Py_DebugOffsets are damaged: next is at 8 of the 0 bytes of "
                   "`thread`");
