@@ -12,11 +12,13 @@ void lw_snapshot_init(struct lw_snapshot *snapshot, uint64_t thread)
 {
     *snapshot = (struct lw_snapshot){ .thread = thread };
     lw_map_init(&snapshot->by_address);
+    lw_map_init(&snapshot->by_caller);
 }
 
 void lw_snapshot_release(struct lw_snapshot *snapshot)
 {
     lw_map_release(&snapshot->by_address);
+    lw_map_release(&snapshot->by_caller);
     lw_free(snapshot->chunks);
     lw_free(snapshot->frames);
     lw_free(snapshot->copies[0]); /* the rest lies in it */
@@ -52,7 +54,8 @@ static size_t place_all(struct lw_snapshot_piece *pieces, size_t count, size_t p
     return place;
 }
 
-/* copies[0]: state, pieces; copies[1] likewise, in one piece of memory. */
+/* copies[0]: state, pieces; copies[1] likewise; the state between: in one piece of
+ * memory. */
 bool lw_snapshot_prepare(struct lw_snapshot *snapshot,
                          const struct lw_py_layout *layout, size_t *count)
 {
@@ -62,8 +65,8 @@ bool lw_snapshot_prepare(struct lw_snapshot *snapshot,
     if (state > STATE_MAX)
         return false;
     len = place_all(snapshot->frames, snapshot->frame_count, len);
-    if (2 * len > snapshot->copy_capacity) {
-        size_t wanted = 2 * len + len / 2;
+    if (2 * len + state > snapshot->copy_capacity) {
+        size_t wanted = 2 * len + state + len / 2;
         unsigned char *memory = lw_alloc(wanted, NULL);
 
         if (!memory)
@@ -73,10 +76,11 @@ bool lw_snapshot_prepare(struct lw_snapshot *snapshot,
         snapshot->copy_capacity = wanted;
     }
     snapshot->copies[1] = snapshot->copies[0] + len;
-    snapshot->state[0] = snapshot->copies[0];
-    snapshot->state[1] = snapshot->copies[1];
-    *count = 2 * (1 + (snapshot->cframe ? 1u : 0u) + snapshot->chunk_count +
-                  snapshot->frame_count);
+    snapshot->state[LW_FIRST] = snapshot->copies[0];
+    snapshot->state[LW_SECOND] = snapshot->copies[1];
+    snapshot->state[LW_BETWEEN] = snapshot->copies[1] + len;
+    *count = 3 * (1 + (snapshot->cframe ? 1u : 0u)) +
+             2 * (snapshot->chunk_count + snapshot->frame_count);
     return true;
 }
 
@@ -113,6 +117,7 @@ void lw_snapshot_ranges(struct lw_snapshot *snapshot, const struct lw_py_layout 
                         ranges);
     for (size_t i = snapshot->chunk_count; i-- > 0;)
         ranges = add_pieces(&snapshot->chunks[i], 1, snapshot->copies[0], ranges);
+    ranges = add_state(snapshot, len, LW_BETWEEN, ranges);
     ranges = add_pieces(snapshot->chunks, snapshot->chunk_count, snapshot->copies[1],
                         ranges);
     ranges = add_pieces(snapshot->frames, snapshot->frame_count, snapshot->copies[1],

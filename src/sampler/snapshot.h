@@ -1,10 +1,14 @@
 /* The memory that holds one thread's Python stack, copied twice while the thread runs.
  *
  * Nobody stops the thread, so a copy may be torn: its first half from before a call, its
- * second half from after it. Two copies, with the thread's state read before and after
- * them, tell what held still:
+ * second half from after it. Two copies, with the thread's state read before, between and
+ * after them, tell what held still:
  *
- *     state, pieces, pieces again, state again          in one call of the system
+ *     state, pieces, state, pieces, state          in one call of the system
+ *
+ * What lies above the top of the data stack is what was there before, and looks as good as
+ * new: were the state not read between, a thread that is deep at both ends and was
+ * shallow while it was copied would show frames that have long returned.
  *
  * Which pieces to read is known from the last time: the used part of the data stack's
  * chunks, and the frames that lie elsewhere (generators on the heap, entry frames on the C
@@ -16,8 +20,8 @@
 #include "base/map.h"
 #include "sampler/layout.h"
 
-/* The two readings of everything. */
-enum { LW_FIRST, LW_SECOND };
+/* The two readings of everything, and one more of the state between them. */
+enum { LW_FIRST, LW_SECOND, LW_BETWEEN };
 
 /* The thread's own words, as read at one instant. */
 struct lw_thread_words {
@@ -42,13 +46,14 @@ struct lw_snapshot_piece {
 struct lw_snapshot {
     uint64_t thread; /* address of its state */
     uint64_t cframe; /* where its current frame is taken to stand; 0: not known */
-    uint64_t frame[2];
-    unsigned char *state[2];          /* the bytes of its state */
+    uint64_t frame[3];
+    unsigned char *state[3];          /* the bytes of its state */
     struct lw_snapshot_piece *chunks; /* newest first */
     size_t chunk_count, chunk_capacity;
     struct lw_snapshot_piece *frames; /* numbered from 1: by_address has the numbers */
     size_t frame_count, frame_capacity;
     struct lw_map by_address;
+    struct lw_map by_caller; /* the walk's: frames by the one that called them */
     unsigned char *copies[2];
     size_t copy_capacity;
 };

@@ -25,7 +25,7 @@ struct context {
     const struct lw_py_layout *layout;
     struct lw_memory *memory;
     uint64_t now_ns;
-    struct lw_thread_words words[2];
+    struct lw_thread_words words[3];
 };
 
 void lw_walk_release(struct lw_walk *walk)
@@ -42,6 +42,7 @@ struct frame {
     uint64_t instruction;
     uint8_t owner;
     bool is_entry;
+    bool is_executing; /* or has called one that is */
 };
 
 static struct frame parse_frame(const struct lw_py_layout *layout,
@@ -56,11 +57,14 @@ static struct frame parse_frame(const struct lw_py_layout *layout,
     if (layout->has_data_stack) {
         memcpy(&frame.instruction, bytes + layout->frame_instruction, 8);
         frame.owner = bytes[layout->frame_owner];
+        frame.is_executing = true; /* or it would not lie below the top */
     } else {
         int32_t lasti;
 
         memcpy(&lasti, bytes + layout->frame_instruction, 4);
         frame.instruction = (uint64_t)(int64_t)lasti;
+        frame.is_executing =
+            (int8_t)bytes[layout->frame_state] == layout->state_executing;
     }
     if (layout->frame_is_entry != LW_NO_FIELD)
         frame.is_entry = bytes[layout->frame_is_entry] != 0;
@@ -76,8 +80,7 @@ static bool is_shim(const struct lw_py_layout *layout, const struct frame *frame
 /* How much of a frame is read: what comes before its variables. */
 static uint32_t frame_len(const struct lw_py_layout *layout)
 {
-    return layout->has_data_stack ? layout->frame_locals
-                                  : layout->frame_instruction + 8;
+    return layout->has_data_stack ? layout->frame_locals : layout->frame_state + 8;
 }
 
 /* The frame at ADDRESS as copy WHICH has it. */
@@ -106,9 +109,21 @@ static enum agreement get_same_frame(const struct context *at, uint64_t address,
         !get_frame(at, LW_SECOND, address, frame))
         return MISSING;
     return first.code == frame->code && first.previous == frame->previous &&
-                   first.owner == frame->owner
+                   first.owner == frame->owner && first.is_executing &&
+                   frame->is_executing
                ? SAME
                : CHANGED;
+}
+
+/* Are the LEN bytes of the frame at ADDRESS the same in both copies? Those of one that
+ * waits for its callee are, its variables too; one that returned and was called anew at
+ * the same place differs in something. */
+static bool held_still(const struct context *at, uint64_t address, size_t len)
+{
+    const unsigned char *first = lw_snapshot_at(at->snapshot, LW_FIRST, address, len);
+    const unsigned char *second = lw_snapshot_at(at->snapshot, LW_SECOND, address, len);
+
+    return first && second && memcmp(first, second, len) == 0;
 }
 
 static int32_t instruction_of(const struct lw_py_layout *layout,
@@ -252,16 +267,19 @@ static const struct lw_snapshot_piece *chunk_of(const struct context *at,
     return NULL;
 }
 
-/* Does the frame at ADDRESS, of CODE, end where its callee's at CALLEE begins? CALLEE 0:
- * it has none on the data stack. */
-static bool is_adjacent(const struct context *at, uint64_t address, uint32_t code,
-                        uint64_t callee)
+/* Does the frame at ADDRESS, of CODE, wait for somebody, and end where the frame at CALLEE
+ * begins? CALLEE 0: there is none on the data stack. */
+static bool is_calling(const struct context *at, uint64_t address, uint32_t code,
+                       uint64_t callee)
 {
     const struct lw_snapshot_piece *chunk = chunk_of(at, address);
+    uint32_t len = at->codes->codes[code].frame_bytes;
 
-    if (!chunk || callee == 0 || chunk != chunk_of(at, callee))
-        return true;
-    return address + at->codes->codes[code].frame_bytes == callee;
+    if (!chunk)
+        return held_still(at, address, frame_len(at->layout));
+    if (callee != 0 && chunk == chunk_of(at, callee) && address + len != callee)
+        return false;
+    return held_still(at, address, len);
 }
 
 static void reverse(struct lw_walk *walk)
@@ -278,6 +296,7 @@ static void reverse(struct lw_walk *walk)
 static enum agreement climb_down(struct context *at, uint64_t address,
                                  uint64_t *missing)
 {
+    const uint64_t leaf = address;
     uint64_t callee = 0;
 
     at->walk->count = 0;
@@ -294,7 +313,8 @@ static enum agreement climb_down(struct context *at, uint64_t address,
                 at->walk->frames[at->walk->count - 1].is_entry = true;
         } else {
             code = code_of(at, &frame);
-            if (code == 0 || !is_adjacent(at, address, code, callee) ||
+            if (code == 0 ||
+                (address != leaf && !is_calling(at, address, code, callee)) ||
                 !push(at, address, &frame, code))
                 return CHANGED;
             if (chunk_of(at, address))
@@ -344,6 +364,16 @@ broken:
     return false;
 }
 
+/* Has the frame at CALLER, which ends at END if that is in the same chunk, called
+ * somebody? */
+static bool is_waiting(const struct context *at, uint64_t caller, uint64_t end)
+{
+    return held_still(at, caller,
+                      chunk_of(at, caller) == chunk_of(at, end)
+                          ? end - caller
+                          : frame_len(at->layout));
+}
+
 /* The frames of one chunk, oldest first, from START to END; *CALLER is the last frame
  * before, and after. False: not all held still. */
 static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
@@ -356,7 +386,8 @@ static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
         if (get_same_frame(at, start, &frame) != SAME)
             return false;
         code = code_of(at, &frame);
-        if (code == 0 || !push_between(at, frame.previous, *caller) ||
+        if (code == 0 || (*caller && !is_waiting(at, *caller, start)) ||
+            !push_between(at, frame.previous, *caller) ||
             !push(at, start, &frame, code))
             return false;
         *caller = start;
@@ -365,11 +396,24 @@ static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
     return true;
 }
 
+/* How far the newest chunk was in use all the time; 0: it was another one. */
+static uint64_t lowest_top(const struct context *at)
+{
+    uint64_t top = UINT64_MAX;
+
+    for (size_t i = 0; i < sizeof(at->words) / sizeof(at->words[0]); i++) {
+        if (at->words[i].chunk != at->words[LW_SECOND].chunk)
+            return 0;
+        if (at->words[i].top < top)
+            top = at->words[i].top;
+    }
+    return top;
+}
+
 /* The data stack as far as it held still. */
 static void climb_up(struct context *at)
 {
-    const struct lw_thread_words *words = at->words;
-    uint64_t top = words[0].top < words[1].top ? words[0].top : words[1].top;
+    uint64_t top = lowest_top(at);
     uint64_t caller = 0;
 
     at->walk->count = 0;
@@ -380,49 +424,67 @@ static void climb_up(struct context *at)
 
         if (i + 1 == at->snapshot->chunk_count)
             start += 8; /* the first word of the first chunk is never used */
-        if (i == 0 && (words[0].chunk != chunk->address || top < start))
+        if (i == 0 && top < start)
             return;
         if (!climb_chunk(at, start, i == 0 && top < end ? top : end, &caller))
             return;
     }
 }
 
-/* Frames that are objects: what the two chains have in common, from the root. */
-static void keep_common(struct context *at)
+/* Frames that are objects know their callers only; which frame a frame has called is
+ * found among those that were read. */
+static bool is_called_by(const void *owner, uint32_t number, const void *key)
 {
-    struct lw_walk *walk = at->walk;
-    uint64_t address = at->words[LW_FIRST].frame;
-    size_t others = 0, common = 0;
+    const struct context *at = owner;
     struct frame frame;
 
-    /* The first chain goes behind the second, so that both are at hand. */
-    walk->count = 0;
-    for (unsigned links = 0; address && links < DEPTH_MAX; links++) {
-        if (!get_frame(at, LW_FIRST, address, &frame) ||
-            !push(at, address, &frame, lw_code_cache_known(at->codes, frame.code)))
-            break;
-        address = frame.previous;
-    }
-    others = walk->count;
-    address = at->words[LW_SECOND].frame;
-    for (unsigned links = 0; address && links < DEPTH_MAX; links++) {
-        if (!get_frame(at, LW_SECOND, address, &frame) ||
-            !push(at, address, &frame, code_of(at, &frame)))
-            break;
-        address = frame.previous;
-    }
-    while (common < others && common < walk->count - others) {
-        const struct lw_walk_frame *a = &walk->frames[others - 1 - common];
-        const struct lw_walk_frame *b = &walk->frames[walk->count - 1 - common];
+    return get_same_frame(at, at->snapshot->frames[number - 1].address, &frame) ==
+               SAME &&
+           frame.previous == *(const uint64_t *)key;
+}
 
-        if (a->address != b->address || a->code != b->code || a->code == 0)
-            break;
-        common++;
+static bool map_callers(struct context *at)
+{
+    struct lw_snapshot *snapshot = at->snapshot;
+
+    lw_map_reset(&snapshot->by_caller);
+    for (size_t i = 0; i < snapshot->frame_count; i++) {
+        bool was_used = snapshot->frames[i].is_used;
+        struct frame frame;
+
+        if (get_same_frame(at, snapshot->frames[i].address, &frame) == SAME &&
+            !lw_map_add(&snapshot->by_caller, lw_hash_u64(frame.previous),
+                        (uint32_t)i + 1, NULL))
+            return false;
+        snapshot->frames[i].is_used = was_used;
     }
-    memmove(walk->frames, walk->frames + walk->count - common,
-            common * sizeof(*walk->frames));
-    walk->count = common;
-    reverse(walk);
+    return true;
+}
+
+/* The frames that held still and are executed, from the root up. */
+static void climb_objects(struct context *at)
+{
+    struct lw_snapshot *snapshot = at->snapshot;
+    uint64_t caller = 0;
+
+    at->walk->count = 0;
+    if (!map_callers(at))
+        return;
+    while (at->walk->count < snapshot->frame_count) {
+        uint32_t number = lw_map_find(&snapshot->by_caller, lw_hash_u64(caller),
+                                      is_called_by, at, &caller);
+        struct frame frame;
+        uint32_t code;
+
+        if (number == 0 || (caller && !held_still(at, caller, frame_len(at->layout))))
+            return;
+        caller = snapshot->frames[number - 1].address;
+        if (get_same_frame(at, caller, &frame) != SAME)
+            return;
+        code = code_of(at, &frame);
+        if (code == 0 || !push(at, caller, &frame, code))
+            return;
+    }
 }
 
 /* ---- all of it ---------------------------------------------------------------------- */
@@ -444,6 +506,14 @@ static bool is_ready(struct context *at)
     return false;
 }
 
+/* Between two looks at the same frame, was there one at a lower one? */
+static bool was_shallower(const struct context *at)
+{
+    return at->layout->has_data_stack &&
+           (at->words[LW_BETWEEN].chunk != at->words[LW_SECOND].chunk ||
+            at->words[LW_BETWEEN].top < at->words[LW_SECOND].top);
+}
+
 enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snapshot,
                                   struct lw_code_cache *codes, struct lw_memory *memory,
                                   uint64_t now_ns, bool is_last)
@@ -456,7 +526,8 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
         .memory = memory,
         .now_ns = now_ns,
         .words = { lw_snapshot_words(snapshot, codes->layout, LW_FIRST),
-                   lw_snapshot_words(snapshot, codes->layout, LW_SECOND) },
+                   lw_snapshot_words(snapshot, codes->layout, LW_SECOND),
+                   lw_snapshot_words(snapshot, codes->layout, LW_BETWEEN) },
     };
     enum agreement agreement = CHANGED;
     uint64_t missing = 0;
@@ -471,7 +542,7 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
     }
     if (at.words[LW_FIRST].frame == 0 && at.words[LW_SECOND].frame == 0)
         return LW_WALK_NONE;
-    if (at.words[LW_FIRST].frame == at.words[LW_SECOND].frame)
+    if (at.words[LW_FIRST].frame == at.words[LW_SECOND].frame && !was_shallower(&at))
         agreement = climb_down(&at, at.words[LW_SECOND].frame, &missing);
     if (agreement == MISSING && !is_last && learn_frames(&at, missing))
         return LW_WALK_AGAIN;
@@ -480,7 +551,7 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
         if (at.layout->has_data_stack)
             climb_up(&at);
         else
-            keep_common(&at);
+            climb_objects(&at);
     }
     shrink_newest(&at);
     if (!lw_snapshot_drop_unused(snapshot)) {
