@@ -29,7 +29,7 @@ _lapwing() {
         operands=""
         ;;
     report)
-        options="--help --sort --reverse --mine --match --limit --strip --diff --thread --process --from --min-share --depth --json --csv --markdown --style --output"
+        options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --diff --json --csv --markdown --style --output"
         operands="callees callers functions processes summary system threads tree"
         ;;
     run)
@@ -74,6 +74,14 @@ _lapwing() {
         values=""
         files=
         ;;
+    "report --min-share")
+        values=""
+        files=
+        ;;
+    "report --depth")
+        values=""
+        files=
+        ;;
     "report --thread")
         values=""
         files=
@@ -84,14 +92,6 @@ _lapwing() {
         ;;
     "report --from")
         values="any calls samples"
-        files=
-        ;;
-    "report --min-share")
-        values=""
-        files=
-        ;;
-    "report --depth")
-        values=""
         files=
         ;;
     "report --style")

@@ -264,19 +264,21 @@ static void add_word(struct lw_buf *out, const struct lw_function *function)
         lw_buf_add_char(out, *start++);
 }
 
-/* "lapwing report", and the file if it is not the latest run that is meant; several
- * files are only hinted at. */
+/* "lapwing report ", and the file if it is not the latest run that is meant; several
+ * files are only hinted at. In the shell a view is all that is typed. */
 static void add_report(struct summary *s)
 {
     const char *file = lw_profile_fact(s->profile, "file");
     bool is_named = file && strcmp(file, "standard input") != 0;
     const char *quote = is_named && strpbrk(file, " $&'()*;<>?[]`|") ? "\"" : "";
 
-    lw_buf_add_text(&s->text, "lapwing report");
+    if (s->query->in_shell)
+        return;
+    lw_buf_add_text(&s->text, "lapwing report ");
     if (lw_profile_fact(s->profile, "merged"))
-        lw_buf_add_text(&s->text, " ...");
+        lw_buf_add_text(&s->text, "... ");
     else if (is_named)
-        lw_buf_addf(&s->text, " %s%s%s", quote, file, quote);
+        lw_buf_addf(&s->text, "%s%s%s ", quote, file, quote);
 }
 
 /* A function of one's own that has some of the time is where a change can be made;
@@ -299,11 +301,11 @@ static void add_next(struct summary *s, const struct lw_function *first,
     report = lw_analysis_text(s->table, &s->text);
     name = lw_analysis_text(s->table, &word);
     if (*name)
-        lw_table_note(s->table, "Next: '%s %s %s' shows %s%s.", report,
+        lw_table_note(s->table, "Next: '%s%s %s' shows %s%s.", report,
                       has_own ? "callees" : "callers", name,
                       has_own ? "where its time goes" : "who calls it", tree);
     else
-        lw_table_note(s->table, "Next: '%s functions' shows all%s.", report, tree);
+        lw_table_note(s->table, "Next: '%sfunctions' shows all%s.", report, tree);
     lw_buf_release(&word);
 }
 

@@ -101,6 +101,7 @@ struct lw_command {
     int operands_min;          /* operands are the words that are not options */
     int operands_max;          /* 0: takes none; LW_ANY_NUMBER: no limit */
     bool is_internal;          /* started by our own package: not in the list of help */
+    bool in_shell;             /* typed there, with no `lapwing` before it */
     bool operand_ends_options; /* `lapwing run -o x train.py -v`: -v is train.py's */
 
     /* Does the work and returns the exit code. ARGS is the filled struct args;

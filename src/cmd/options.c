@@ -189,9 +189,9 @@ static bool no_such_option(struct parser *p, const char *spelling, const char *c
         return lw_fail(p->err, LW_ERR_USAGE,
                        "%s: there is no option %s; did you mean --%s?",
                        p->command->name, spelling, close);
-    return lw_fail(p->err, LW_ERR_USAGE,
-                   "%s: there is no option %s; see 'lapwing %s --help'",
-                   p->command->name, spelling, p->command->name);
+    return lw_fail(p->err, LW_ERR_USAGE, "%s: there is no option %s; see '%s%s --help'",
+                   p->command->name, spelling, p->command->in_shell ? "" : "lapwing ",
+                   p->command->name);
 }
 
 /* WORD is "--name" or "--name=value". */

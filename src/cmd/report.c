@@ -6,15 +6,13 @@
 
 #include "analyses/analysis.h"
 #include "analyses/diff.h"
-#include "base/text.h"
 #include "cmd/command.h"
 #include "cmd/profiles.h"
+#include "cmd/view_args.h"
 #include "readers/reader.h"
 #include "writers/pstats_text.h"
 #include "writers/render.h"
 #include "writers/writer.h"
-
-#define NO_LIMIT UINT64_MAX /* --limit was not given */
 
 enum style {
     STYLE_LAPWING,
@@ -23,17 +21,7 @@ enum style {
 
 struct args {
     bool diff;
-    struct lw_arg_list sort;
-    bool reverse;
-    bool strip;
-    bool mine;
-    struct lw_arg_list match;
-    uint64_t limit; /* 0: all; NO_LIMIT: what is usual for the view */
-    const char *min_share;
-    uint64_t depth; /* 0: any */
-    const char *thread;
-    const char *process;
-    unsigned source; /* enum lw_graph_source */
+    struct lw_view_args view;
     bool json;
     bool csv;
     bool markdown;
@@ -41,38 +29,17 @@ struct args {
     const char *output; /* NULL: standard output */
 };
 
-static const struct args defaults = { .limit = NO_LIMIT };
+static const struct args defaults = { .view = LW_VIEW_ARGS_DEFAULT };
 
 /* clang-format off */
 #define OPT(letter, name, kind, field, arg, help) \
     { letter, name, kind, offsetof(struct args, field), arg, help }
 
 static const struct lw_option options[] = {
-    LW_OPT_HEADING("Which functions, and in what order"),
-    OPT('s', "sort", LW_ARG_LIST, sort, "KEY",
-        "sort by KEY: calls, cumulative, file, line, module, name, nfl, pcalls, stdname "
-        "or time (pstats' abbreviations work); again for equal ones"),
-    OPT('r', "reverse", LW_ARG_FLAG, reverse, NULL, "turn the order round"),
-    OPT('m', "mine", LW_ARG_FLAG, mine, NULL,
-        "only your own code: under the project's folder, but no installed package, "
-        "virtualenv or builtin"),
-    OPT(0, "match", LW_ARG_LIST, match, "REGEX",
-        "only functions whose file:line(name) matches"),
-    OPT('n', "limit", LW_ARG_COUNT, limit, "N", "at most N of them; 0: all"),
-    OPT(0, "strip", LW_ARG_FLAG, strip, NULL,
-        "leave out the folders of files; what is alike then is added up"),
-    LW_OPT_HEADING("What of the profile"),
+    LW_VIEW_OPTIONS(struct args, view),
     OPT(0, "diff", LW_ARG_FLAG, diff, NULL,
         "of two profiles, what is more or less in the second, by function; the biggest "
         "changes first"),
-    OPT(0, "thread", LW_ARG_TEXT, thread, "NAME|ID", "only threads of that name or id"),
-    OPT(0, "process", LW_ARG_TEXT, process, "PID", "only that process"),
-    OPT(0, "from", LW_ARG_CHOICE, source, "any|calls|samples",
-        "which of its measurements, where it has several"),
-    LW_OPT_HEADING("Trees"),
-    OPT(0, "min-share", LW_ARG_TEXT, min_share, "SHARE",
-        "only paths with at least this share of the time: 0.01 or 1%"),
-    OPT(0, "depth", LW_ARG_COUNT, depth, "N", "at most N calls deep"),
     LW_OPT_HEADING("How it is printed"),
     OPT(0, "json", LW_ARG_FLAG, json, NULL, "as JSON, all rows"),
     OPT(0, "csv", LW_ARG_FLAG, csv, NULL, "as comma-separated values, all rows"),
@@ -159,7 +126,8 @@ static bool sort_words(struct request *request, int argc, char **argv,
     request->restriction_count = argc - used;
     request->has_view = request->view != NULL;
     if (!request->view) {
-        bool wants_list = request->restriction_count > 0 || request->args->sort.count ||
+        bool wants_list = request->restriction_count > 0 ||
+                          request->args->view.sort.count ||
                           request->args->style == STYLE_PSTATS || request->args->diff;
 
         request->view = wants_list ? &lw_analysis_functions : &lw_analysis_summary;
@@ -172,84 +140,21 @@ static bool for_people(const struct args *args)
     return !args->json && !args->csv;
 }
 
-static bool parse_share(const char *text, double *share, struct lw_error *err)
-{
-    size_t len = strlen(text);
-    bool is_percent = len > 0 && text[len - 1] == '%';
-
-    if (!lw_text_double(text, len - is_percent, share) || *share < 0 ||
-        *share > (is_percent ? 100 : 1))
-        return lw_fail(
-            err, LW_ERR_USAGE,
-            "--min-share takes a share from 0 to 1, or a percentage, not '%s'", text);
-    if (is_percent)
-        *share /= 100;
-    return true;
-}
-
-static bool add_sorting(const struct request *request, struct lw_query *query,
-                        struct lw_error *err)
-{
-    const struct args *args = request->args;
-    const char *usual = request->view->sort;
-
-    for (size_t i = 0; i < args->sort.count; i++)
-        if (!lw_query_add_key(query, args->sort.texts[i], err))
-            return false;
-    if (args->sort.count > 0 && !usual)
-        return lw_fail(err, LW_ERR_USAGE, "%s takes no --sort", request->view->name);
-    if (args->sort.count == 0 && usual && args->style == STYLE_LAPWING)
-        return lw_query_add_key(query, usual, err);
-    return true;
-}
-
-static bool add_restrictions(const struct request *request, struct lw_query *query,
-                             struct lw_error *err)
-{
-    const struct args *args = request->args;
-    bool has_limit = args->limit != NO_LIMIT;
-
-    if (args->mine && !lw_query_add_mine(query, err))
-        return false;
-    for (size_t i = 0; i < args->match.count; i++)
-        if (!lw_query_add_pattern(query, args->match.texts[i], err))
-            return false;
-    for (int i = 0; i < request->restriction_count; i++) {
-        if (!lw_query_add_word(query, request->restrictions[i], err))
-            return false;
-        has_limit |= query->restrictions[query->restriction_count - 1].kind !=
-                     LW_RESTRICT_PATTERN;
-    }
-    if (args->limit != NO_LIMIT && !request->view->takes_restrictions)
-        return lw_fail(err, LW_ERR_USAGE, "%s takes no --limit", request->view->name);
-    if (query->restriction_count > 0 && !request->view->takes_restrictions)
-        return lw_fail(err, LW_ERR_USAGE,
-                       "%s takes no restrictions; %s is neither a view nor a profile",
-                       request->view->name,
-                       request->restriction_count ? request->restrictions[0] : "that");
-    if (args->limit != NO_LIMIT && args->limit > 0)
-        return lw_query_add_count(query, (int64_t)(args->limit & INT64_MAX), err);
-    if (!has_limit && request->view->usual_rows && for_people(args) &&
-        args->style == STYLE_LAPWING)
-        return lw_query_add_count(query, (int64_t)request->view->usual_rows, err);
-    return true;
-}
-
 static bool make_query(const struct request *request, struct lw_query *query,
                        struct lw_error *err)
 {
-    const struct args *args = request->args;
+    bool is_pstats = request->args->style == STYLE_PSTATS;
+    unsigned usual = is_pstats ? 0 : LW_USUAL_ORDER;
 
-    query->reverse = args->reverse;
-    query->strip = args->strip;
-    query->how_strip = args->style == STYLE_PSTATS ? LW_STRIP_AS_PSTATS : LW_STRIP_ADD;
-    query->source = (enum lw_graph_source)args->source;
-    query->thread = args->thread;
-    query->process = args->process;
-    query->max_depth = args->depth;
-    query->min_share = for_people(args) ? LW_USUAL_SHARE : 0;
-    return (!args->min_share || parse_share(args->min_share, &query->min_share, err)) &&
-           add_sorting(request, query, err) && add_restrictions(request, query, err);
+    if (request->restriction_count > 0 && !request->view->takes_restrictions)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "%s takes no restrictions; %s is neither a view nor a profile",
+                       request->view->name, request->restrictions[0]);
+    if (!is_pstats && for_people(request->args))
+        usual |= LW_USUAL_ROWS;
+    query->how_strip = is_pstats ? LW_STRIP_AS_PSTATS : LW_STRIP_ADD;
+    return lw_view_args_ask(&request->args->view, request->view, request->restrictions,
+                            (size_t)request->restriction_count, usual, query, err);
 }
 
 /* HEAD: the lines that name the files. */
@@ -365,12 +270,8 @@ static bool answer_whole(const struct request *request, struct lw_buf *out,
 /* Was anything asked that only a view can answer? */
 static bool asks_for_part(const struct request *request)
 {
-    const struct args *args = request->args;
-
-    return request->has_view || request->restriction_count || args->diff ||
-           args->sort.count || args->reverse || args->strip || args->mine ||
-           args->match.count || args->limit != NO_LIMIT || args->min_share ||
-           args->depth || args->thread || args->process || args->source;
+    return request->has_view || request->restriction_count || request->args->diff ||
+           lw_view_args_given(&request->args->view);
 }
 
 /* The suffix of the output says the form, unless an option does: x.csv is the view as
@@ -403,7 +304,8 @@ static bool put_out(const struct args *args, const struct lw_buf *out,
 {
     if (args->output)
         return lw_file_replace(args->output, out->bytes, out->len, err);
-    fwrite(out->bytes, 1, out->len, stdout); /* main() sees whether it got out */
+    if (out->len > 0)                            /* pstats may have nothing to say */
+        fwrite(out->bytes, 1, out->len, stdout); /* main() sees whether it got out */
     return true;
 }
 

@@ -4,8 +4,7 @@
  * What `python -m pstats` knows is done and printed as it does, after Lib/pstats.py and
  * Lib/cmd.py of CPython 3.11, so that habits and scripts go on working: an empty line
  * repeats the last command, sorting is forgotten when something is added or stripped, a
- * file that is added after `strip` keeps its folders. A view takes the same restrictions
- * and the order that `sort` set. */
+ * file that is added after `strip` keeps its folders. Views are in shell_view.c. */
 
 #include <ctype.h>
 #include <dirent.h>
@@ -20,10 +19,10 @@
 #include "cmd/command.h"
 #include "cmd/lines.h"
 #include "cmd/profiles.h"
+#include "cmd/shell_view.h"
 #include "model/merge.h"
 #include "readers/reader.h"
 #include "writers/pstats_text.h"
-#include "writers/render.h"
 
 #define HELP_WIDTH 79 /* of cmd.Cmd */
 
@@ -32,10 +31,7 @@ struct session {
     struct lw_buf name;         /* of what was read, as the person called it */
     struct lw_buf head;         /* the lines that name the files, for pstats' text */
     struct lw_buf last;         /* the last command, for an empty line */
-    const struct lw_sort_key *keys[LW_QUERY_KEYS_MAX];
-    size_t key_count; /* 0: not sorted */
-    bool reverse;
-    bool strip;
+    struct lw_shell_order order;
     bool is_over;
 };
 
@@ -101,8 +97,8 @@ static bool find_fault(const char *name, int *fault, struct lw_error *err)
 
 static void forget_order(struct session *session)
 {
-    session->key_count = 0;
-    session->reverse = false;
+    session->order.key_count = 0;
+    session->order.reverse = false;
 }
 
 /* From now on PROFILE, which becomes the session's, is what commands are about. */
@@ -111,7 +107,7 @@ static bool take_profile(struct session *session, const char *name,
 {
     lw_profile_free(session->profile);
     session->profile = profile;
-    session->strip = false;
+    session->order.strip = false;
     forget_order(session);
     lw_buf_reset(&session->head);
     lw_profiles_add_head(&session->head, name, profile);
@@ -174,7 +170,8 @@ static bool bake_strip(struct session *session, struct lw_error *err)
     struct lw_callgraph graph;
     struct lw_builder *builder;
 
-    if (!session->strip || lw_callgraph_source(session->profile) != LW_GRAPH_GIVEN)
+    if (!session->order.strip ||
+        lw_callgraph_source(session->profile) != LW_GRAPH_GIVEN)
         return true;
     builder = lw_builder_new(err);
     if (!builder)
@@ -190,7 +187,7 @@ static bool bake_strip(struct session *session, struct lw_error *err)
         return false;
     lw_profile_free(session->profile);
     session->profile = stripped;
-    session->strip = false;
+    session->order.strip = false;
     return true;
 }
 
@@ -252,31 +249,6 @@ static bool do_add(struct session *session, char *arg, struct lw_error *err)
 
 /* Asking */
 
-static void set_order(const struct session *session, struct lw_query *query)
-{
-    for (size_t i = 0; i < session->key_count; i++)
-        query->keys[query->key_count++] = session->keys[i];
-    query->reverse = session->reverse;
-    query->strip = session->strip;
-    query->how_strip = LW_STRIP_AS_PSTATS;
-}
-
-/* The next word at *REST, ended with a NUL in place; NULL: none is left. */
-static char *next_word(char **rest)
-{
-    char *word = *rest, *end;
-
-    while (isspace((unsigned char)*word))
-        word++;
-    if (!*word)
-        return NULL;
-    for (end = word; *end && !isspace((unsigned char)*end);)
-        end++;
-    *rest = *end ? end + 1 : end;
-    *end = '\0';
-    return word;
-}
-
 /* As pstats: a fraction over 1 is said and left out, what is no pattern is said in the
  * listing. */
 static bool add_pstats_word(struct lw_query *query, const char *word,
@@ -314,7 +286,7 @@ static bool print_part(const struct session *session, enum lw_pstats_part part,
            lw_query_select(query, &graph, &selection, err) &&
            lw_pstats_print(part, &graph, query, &selection,
                            session->head.len ? session->head.bytes : NULL, &out, err);
-    if (done)
+    if (done && out.len > 0) /* pstats may have nothing to say */
         fwrite(out.bytes, 1, out.len, stdout);
     lw_buf_release(&out);
     lw_selection_release(&selection);
@@ -330,10 +302,12 @@ static bool ask_as_pstats(struct session *session, enum lw_pstats_part part, cha
     bool done = true;
 
     lw_query_init(&query);
-    while (done && (word = next_word(&arg)) != NULL)
+    while (done && (word = lw_shell_next_word(&arg)) != NULL)
         done = add_pstats_word(&query, word, err);
     if (done && is_loaded(session)) {
-        set_order(session, &query);
+        lw_shell_set_order(&session->order, &query);
+        query.strip = session->order.strip;
+        query.how_strip = LW_STRIP_AS_PSTATS;
         done = print_part(session, part, &query, err);
     }
     lw_query_release(&query);
@@ -355,66 +329,14 @@ static bool do_callees(struct session *session, char *arg, struct lw_error *err)
     return ask_as_pstats(session, LW_PSTATS_CALLEES, arg, err);
 }
 
-/* What of the view a person wants to see who only named it. */
-static bool add_usual(const struct lw_analysis *view, struct lw_query *query,
-                      struct lw_error *err)
-{
-    if (!view->sort)
-        query->key_count = 0;
-    else if (query->key_count == 0 && !lw_query_add_key(query, view->sort, err))
-        return false;
-    query->min_share = LW_USUAL_SHARE;
-    for (size_t i = 0; i < query->restriction_count; i++)
-        if (query->restrictions[i].kind != LW_RESTRICT_PATTERN)
-            return true;
-    return !view->usual_rows ||
-           lw_query_add_count(query, (int64_t)view->usual_rows, err);
-}
-
-static bool make_view_query(const struct session *session,
-                            const struct lw_analysis *view, char *arg,
-                            struct lw_query *query, struct lw_error *err)
-{
-    const char *word;
-
-    set_order(session, query);
-    query->how_strip = LW_STRIP_ADD;
-    while ((word = next_word(&arg)) != NULL) {
-        if (!view->takes_restrictions)
-            return lw_fail(err, LW_ERR_USAGE, "%s takes no restrictions", view->name);
-        if (!lw_query_add_word(query, word, err))
-            return false;
-    }
-    return add_usual(view, query, err);
-}
-
 static bool show_view(struct session *session, const struct lw_analysis *view,
                       char *arg, struct lw_error *err)
 {
-    struct lw_render_options options = lw_render_options_for_fd(STDOUT_FILENO);
     struct lw_error why = { LW_OK, "" };
-    struct lw_table table = { 0 };
-    struct lw_query query;
-    struct lw_buf out;
-    bool done;
 
-    if (!is_loaded(session))
-        return true;
-    lw_query_init(&query);
-    lw_buf_init(&out, 0);
-    done = make_view_query(session, view, arg, &query, &why) &&
-           view->run(session->profile, &query, &table, &why) &&
-           lw_table_check(&table, &why);
-    if (done) {
-        lw_render_text(&table, &options, &out);
-        done = lw_buf_check(&out, &why);
-    }
-    if (done)
-        fwrite(out.bytes, 1, out.len, stdout);
-    lw_table_release(&table);
-    lw_buf_release(&out);
-    lw_query_release(&query);
-    return done || go_on(&why, err);
+    return !is_loaded(session) ||
+           lw_shell_show_view(session->profile, view, &session->order, arg, &why) ||
+           go_on(&why, err);
 }
 
 /* Order */
@@ -435,7 +357,7 @@ static bool do_sort(struct session *session, char *arg, struct lw_error *err)
     (void)err;
     if (!is_loaded(session))
         return true;
-    while (good && (word = next_word(&arg)) != NULL) {
+    while (good && (word = lw_shell_next_word(&arg)) != NULL) {
         good = count < LW_QUERY_KEYS_MAX && (keys[count] = find_key(word)) != NULL;
         count++;
     }
@@ -445,9 +367,9 @@ static bool do_sort(struct session *session, char *arg, struct lw_error *err)
             printf("%s -- %s\n", lw_sort_keys[i].name, lw_sort_keys[i].title);
         return true;
     }
-    memcpy(session->keys, keys, count * sizeof(*keys));
-    session->key_count = count;
-    session->reverse = false;
+    memcpy(session->order.keys, keys, count * sizeof(*keys));
+    session->order.key_count = count;
+    session->order.reverse = false;
     return true;
 }
 
@@ -455,8 +377,8 @@ static bool do_reverse(struct session *session, char *arg, struct lw_error *err)
 {
     (void)arg;
     (void)err;
-    if (is_loaded(session) && session->key_count > 0)
-        session->reverse = !session->reverse;
+    if (is_loaded(session) && session->order.key_count > 0)
+        session->order.reverse = !session->order.reverse;
     return true;
 }
 
@@ -465,7 +387,7 @@ static bool do_strip(struct session *session, char *arg, struct lw_error *err)
     (void)arg;
     (void)err;
     if (is_loaded(session)) {
-        session->strip = true;
+        session->order.strip = true;
         forget_order(session);
     }
     return true;
@@ -580,8 +502,10 @@ static bool do_help(struct session *session, char *arg, struct lw_error *err)
     else if (word)
         puts(word->help);
     else if (view)
-        printf("Show %s.\n%s", view->summary,
-               view->takes_restrictions ? ARGUMENTS_HELP "\n" : "");
+        printf("Show %s.\n%sOptions are those of 'lapwing report': '%s --help' lists "
+               "them.\n",
+               view->summary, view->takes_restrictions ? ARGUMENTS_HELP "\n" : "",
+               view->name);
     else
         printf("*** No help on %s\n", arg);
     return true;
@@ -668,6 +592,17 @@ static void offer_commands(struct lw_buf *out, const char *word)
             offer(out, lw_analyses[i]->name, word);
 }
 
+static void offer_options(struct lw_buf *out, const char *word)
+{
+    char name[32]; /* longer than any option's */
+
+    for (const struct lw_option *o = lw_shell_view_options; o->kind != LW_ARG_END; o++)
+        if (o->name) {
+            snprintf(name, sizeof(name), "--%s", o->name);
+            offer(out, name, word);
+        }
+}
+
 /* Files and folders whose path goes on from WORD; hidden ones only when asked for. */
 static void offer_files(struct lw_buf *out, const char *word)
 {
@@ -694,6 +629,15 @@ static void offer_files(struct lw_buf *out, const char *word)
     lw_buf_release(&path);
 }
 
+/* Does LINE begin with the name of a view and something behind it? */
+static bool is_of_view(const char *line)
+{
+    char name[32]; /* longer than any view's */
+
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(line, " "), line);
+    return line[strlen(name)] == ' ' && find_view(name);
+}
+
 static void complete(void *context, const char *line, size_t len, const char *word,
                      struct lw_buf *out)
 {
@@ -705,6 +649,8 @@ static void complete(void *context, const char *line, size_t len, const char *wo
             offer(out, lw_sort_keys[i].name, word);
     else if (strncmp(line, "read ", 5) == 0 || strncmp(line, "add ", 4) == 0)
         offer_files(out, word);
+    else if (word[0] == '-' && is_of_view(line))
+        offer_options(out, word);
 }
 
 /* The loop */
@@ -776,7 +722,7 @@ const struct lw_command lw_cmd_shell = {
         "Opens a run (the latest, if none is named) or any file of a known format and "
         "takes the commands of pstats' browser: read, add, sort, reverse, strip, stats, "
         "callers, callees, help, quit, with the same restrictions; and every view of "
-        "'lapwing report' by its name. Several files are added up.\n\n"
+        "'lapwing report' by its name, with its options. Several files are added up.\n\n"
         "At a terminal there are a history and completion with Tab; a script on "
         "standard input works as well.",
     .operands_max = LW_ANY_NUMBER,

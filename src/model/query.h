@@ -73,6 +73,8 @@ struct lw_query {
     const char *thread;  /* only threads of this name or id; NULL: all. Borrowed */
     const char *process; /* only processes of this pid; NULL: all. Borrowed */
 
+    bool in_shell; /* a hint says what to type there, not a command line */
+
     /* For trees */
     double min_share;   /* rows with less of the whole are left out */
     uint64_t max_depth; /* 0: any */
