@@ -233,24 +233,29 @@ static void shrink_newest(const struct context *at)
         newest->len = (uint32_t)(words->top - words->chunk + SLACK_BYTES);
 }
 
-/* Follow the links from ADDRESS through frames that were not read, one by one, up to one
- * that was, and have them read from now on. */
+/* Follow the links from ADDRESS to the root, and have the frames that were not read, which
+ * are read one by one now, read with the others from now on. */
 static bool learn_frames(struct context *at, uint64_t address)
 {
     const struct lw_py_layout *layout = at->layout;
+    const uint32_t len = frame_len(layout);
     unsigned char bytes[256];
-    unsigned count = 0;
+    unsigned learnt = 0;
 
-    while (address && count < LEARN_MAX &&
-           !lw_snapshot_at(at->snapshot, LW_FIRST, address, frame_len(layout))) {
-        if (frame_len(layout) > sizeof(bytes) ||
-            !lw_memory_get(at->memory, address, bytes, frame_len(layout)) ||
-            !lw_snapshot_add_frame(at->snapshot, address, frame_len(layout)))
-            break;
-        address = parse_frame(layout, bytes).previous;
-        count++;
+    for (unsigned links = 0; address && links < DEPTH_MAX; links++) {
+        const unsigned char *known =
+            lw_snapshot_at(at->snapshot, LW_SECOND, address, len);
+
+        if (!known) {
+            if (len > sizeof(bytes) || learnt == LEARN_MAX ||
+                !lw_memory_get(at->memory, address, bytes, len) ||
+                !lw_snapshot_add_frame(at->snapshot, address, len))
+                break;
+            learnt++;
+        }
+        address = parse_frame(layout, known ? known : bytes).previous;
     }
-    return count > 0;
+    return learnt > 0;
 }
 
 /* ---- from the leaf down, when nothing moved ------------------------------------------ */
@@ -493,13 +498,11 @@ static void climb_objects(struct context *at)
 static bool is_ready(struct context *at)
 {
     const struct lw_thread_words *words = &at->words[LW_SECOND];
+    bool is_known = words->cframe == at->snapshot->cframe;
 
-    if (words->cframe != at->snapshot->cframe) {
-        at->snapshot->cframe = words->cframe;
-        return false;
-    }
+    at->snapshot->cframe = words->cframe;
     if (!at->layout->has_data_stack || has_chunks(at))
-        return true;
+        return is_known;
     if (words->top < words->chunk || words->top - words->chunk > CHUNK_BYTES_MAX ||
         !plan_chunks(at, words->chunk, words->top))
         lw_snapshot_drop_chunks(at->snapshot);
@@ -557,5 +560,6 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
     if (!lw_snapshot_drop_unused(snapshot)) {
         /* Then it knows fewer. */
     }
-    return LW_WALK_DONE;
+    /* A frame of the interpreter's own at the root, and nothing on it. */
+    return walk->count == 0 && !walk->is_moving ? LW_WALK_NONE : LW_WALK_DONE;
 }
