@@ -1,0 +1,205 @@
+/* The walk on recorded memory of every Python: each thread's stack is the one that the
+ * program saw itself. */
+
+#include "image.h"
+#include "sampler/elf.h"
+#include "test.h"
+
+static struct image image;
+
+static void open_image(const char *name)
+{
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/tests/unit/images/%s.gz", getenv("SRCDIR"), name);
+    CHECK(image_open(&image, path));
+    CHECK(image.thread_count == 2 && image.piece_count > 20);
+}
+
+static struct lw_target *open_target(const char *name)
+{
+    struct lw_error err = { LW_OK, "" };
+    struct lw_target *target;
+
+    open_image(name);
+    target = image_target(&image, NULL, &err);
+    CHECK_STR(err.text, "");
+    return target;
+}
+
+static void close_target(struct lw_target *target)
+{
+    lw_target_free(target);
+    image_release(&image);
+}
+
+static const struct lw_target_thread *thread_of(const struct lw_target *target,
+                                                unsigned long tid)
+{
+    for (size_t i = 0; i < target->thread_count; i++) {
+        if (target->threads[i].tid == tid && target->threads[i].has_python)
+            return &target->threads[i];
+    }
+    return NULL;
+}
+
+/* By what the program says of itself: see tests/programs/recorded.py. */
+static bool is_called_by_c(const struct lw_target *target,
+                           const struct image_frame *frame, unsigned depth)
+{
+    if (strcmp(frame->name, "run") == 0) /* threading has it run in a context */
+        return target->layout.minor >= 14;
+    return depth == 0 || strcmp(frame->name, "<module>") == 0 ||
+           strncmp(frame->name, "entry_", strlen("entry_")) == 0;
+}
+
+static void check_frame(const struct lw_target *target,
+                        const struct lw_walk_frame *walked,
+                        const struct image_frame *wanted, unsigned depth)
+{
+    const struct lw_py_code *code = &target->codes.codes[walked->code];
+    struct lw_position position;
+
+    CHECK_STR(code->name, wanted->name);
+    CHECK_EQ(code->first_line, wanted->first_line);
+    CHECK(lw_target_position(target, walked, &position));
+    CHECK_EQ(position.line, wanted->line);
+    if (target->layout.has_data_stack)
+        CHECK_EQ(walked->is_entry, is_called_by_c(target, wanted, depth));
+}
+
+static void check_threads(const struct lw_target *target)
+{
+    unsigned empty = 0;
+
+    CHECK_EQ(target->thread_count, image.thread_count + image.empty);
+    for (unsigned i = 0; i < image.thread_count; i++) {
+        const struct image_thread *wanted = &image.threads[i];
+        const struct lw_target_thread *thread = thread_of(target, wanted->tid);
+
+        CHECK(thread && thread->has_stack && !thread->walk.is_moving);
+        CHECK_EQ(thread->walk.count, wanted->count);
+        for (unsigned j = 0; j < wanted->count; j++)
+            check_frame(target, &thread->walk.frames[j],
+                        &image.frames[wanted->first + j], j);
+    }
+    for (size_t i = 0; i < target->thread_count; i++)
+        empty += target->threads[i].has_stack && !target->threads[i].has_python;
+    CHECK_EQ(empty, image.empty);
+    CHECK_EQ(target->unreadable, 0);
+}
+
+static void check_walk(const char *name)
+{
+    struct lw_target *target = open_target(name);
+
+    CHECK(lw_target_sample(target, 1));
+    check_threads(target);
+    /* With what was learnt, and nothing was forgotten that is still used. */
+    CHECK(lw_target_sample(target, 2));
+    check_threads(target);
+    CHECK_EQ(target->stacks, 2 * target->thread_count);
+    close_target(target);
+}
+
+#define WALK(minor) \
+    TEST(every_stack_of_python_3_##minor) \
+    { \
+        check_walk("3." #minor); \
+    }
+
+WALK(9)
+WALK(10)
+WALK(11)
+WALK(12)
+WALK(13)
+WALK(14)
+WALK(15)
+
+/* ---- a stack that moves ------------------------------------------------------------- */
+
+/* Reads of the image whose second copy of everything is as if the function on top had
+ * returned meanwhile: the thread's current frame is the one below. */
+static struct {
+    uint64_t address; /* of the word that says which frame runs */
+    uint64_t now;     /* what it says from its second reading on */
+    unsigned seen;
+} moved;
+
+static size_t read_moving(struct lw_memory *memory,
+                          const struct lw_memory_range *ranges, size_t count)
+{
+    struct lw_memory plain;
+
+    lw_memory_image(&plain, memory->pieces, memory->piece_count);
+    for (size_t i = 0; i < count; i++) {
+        const struct lw_memory_range *range = &ranges[i];
+
+        if (lw_memory_read(&plain, range, 1) != 1)
+            return i;
+        if (range->address <= moved.address &&
+            moved.address - range->address < range->len && moved.seen++ > 0)
+            memcpy((char *)range->bytes + (moved.address - range->address), &moved.now,
+                   sizeof(moved.now));
+    }
+    return count;
+}
+
+static const struct lw_target_thread *deepest(const struct lw_target *target)
+{
+    const struct lw_target_thread *found = &target->threads[0];
+
+    for (size_t i = 1; i < target->thread_count; i++) {
+        if (target->threads[i].walk.count > found->walk.count)
+            found = &target->threads[i];
+    }
+    return found;
+}
+
+TEST(a_stack_whose_leaf_returned_keeps_what_held_still)
+{
+    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+        struct lw_target *target = open_target(image_names[i]);
+        const struct lw_target_thread *thread;
+        size_t depth;
+
+        CHECK(lw_target_sample(target, 1));
+        thread = deepest(target);
+        depth = thread->walk.count;
+        moved.address = thread->snapshot.cframe
+                            ? thread->snapshot.cframe
+                            : thread->snapshot.thread + target->layout.thread_frame;
+        moved.now = thread->walk.frames[depth - 2].address;
+        moved.seen = 0;
+        target->memory.read = read_moving;
+        CHECK(lw_target_sample(target, 2));
+        CHECK(thread->has_stack && thread->walk.is_moving);
+        CHECK_EQ(target->moving, 1);
+        /* The generator lies on the heap: what is on the data stack below it is kept. */
+        CHECK(thread->walk.count + 4 >= depth && thread->walk.count <= depth);
+        for (size_t j = 0; j < thread->walk.count; j++)
+            CHECK_STR(target->codes.codes[thread->walk.frames[j].code].name,
+                      image.frames[image.threads[1].first + j].name);
+        close_target(target);
+    }
+}
+
+/* ---- what cannot be read ------------------------------------------------------------- */
+
+TEST(without_memory_here_a_thread_is_left_out_and_counted)
+{
+    struct lw_target *target = open_target("3.13");
+
+    for (uint64_t n = 1; n < 60; n++) {
+        lw_alloc_fail_in(n);
+        if (lw_target_sample(target, n)) {
+            lw_alloc_fail_in(0);
+            CHECK_EQ(target->stacks + target->unreadable, target->samples * 3);
+        }
+    }
+    lw_alloc_fail_in(0);
+    target->stacks = target->unreadable = 0;
+    CHECK(lw_target_sample(target, 100));
+    check_threads(target);
+    close_target(target);
+}
