@@ -56,6 +56,7 @@ missing_for() {
         has shellcheck || echo shellcheck
         # Readers of the formats that we write.
         has callgrind_annotate || echo valgrind
+        [ -e /usr/share/perl5/Devel/NYTProf/flamegraph.pl ] || echo libdevel-nytprof-perl
         has chromium || echo chromium
         has go || echo golang-go
         has npm || echo npm

@@ -1,105 +1,28 @@
 """Each format that we write is opened by a real reader of that format, and that reader
 finds the numbers that our own report prints.
 
-The readers: speedscope in Chromium (its own files, collapsed stacks and trace events),
-`go tool pprof`, callgrind_annotate, Perfetto's own messages, and Chromium itself
-for the flame graph. What Python reads (json, csv) Python judges.
+Here: flamegraph.pl (Debian has it in libdevel-nytprof-perl), `go tool pprof`,
+callgrind_annotate and pstats; what Python reads (json, csv) Python judges. Those of the
+browser are in test_export_browser.py, timelines in test_export_timeline.py.
 """
 
 from __future__ import annotations
 
-import base64
-import collections
 import csv
+import html
 import io
 import json
+import pstats
 import re
-import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from exports import by_name, export, functions
 from recording import PROGRAMS
 
-ROOT = Path(__file__).resolve().parents[2]
-SPEEDSCOPE = (
-    ROOT / ".venv" / "node" / "node_modules" / "speedscope" / "dist" / "release"
-)
-STORIES = ["train", "samples", "timeline", "threads", "spans"]
-
-
-@pytest.fixture(scope="session", params=STORIES)
-def story(
-    request: pytest.FixtureRequest,
-    lapwing: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
-    """A folder with x.lap: made ones, and real ones with and without a timeline."""
-    folder = tmp_path_factory.mktemp(request.param)
-    options = {"threads": ["--calls"], "spans": ["--calls=timeline"]}
-    if request.param in options:
-        words = ["run", "--no-summary", *options[request.param], "-o", "x.lap"]
-        subprocess.run(
-            [lapwing, *words, PROGRAMS / "threads.py", "3", "50"],
-            cwd=folder,
-            check=True,
-            capture_output=True,
-        )
-    else:
-        make = ROOT / "tests" / "golden" / "report" / "make_run.py"
-        subprocess.run(["python3", make, request.param, folder / "x.lap"], check=True)
-    return folder
-
-
-def export(lapwing: str, folder: Path, form: str, name: str = "out") -> Path:
-    path = folder / name
-    words = [lapwing, "export", folder / "x.lap", "--to", form, "-o", path]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return path
-
-
-def functions(lapwing: str, folder: Path) -> list[dict[str, Any]]:
-    words = [lapwing, "report", folder / "x.lap", "functions", "--json"]
-    rows: list[dict[str, Any]] = json.loads(subprocess.check_output(words))["rows"]
-    return rows
-
-
-def by_name(rows: list[dict[str, Any]], column: str) -> Counter[str]:
-    """Sums of a column by the bare names of functions; those of zero are left out."""
-    sums: Counter[str] = Counter()
-    for row in rows:
-        sums[row["function"]] += row.get(column) or 0
-    return +sums
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page that may not use the network, and fails the test by its own errors."""
-    context = browser.new_context(viewport={"width": 1000, "height": 600})
-    errors: list[str] = []
-    page = context.new_page()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    context.route(
-        re.compile("^https?:"), lambda route: errors.append(route.request.url)
-    )
-    yield page
-    context.close()
-    assert not errors
+FLAMEGRAPH = Path("/usr/share/perl5/Devel/NYTProf/flamegraph.pl")
 
 
 # Stacks
@@ -117,84 +40,33 @@ def test_collapsed_stacks_add_up_to_the_functions_own_times(
     assert sums == Counter({k.replace(";", ","): v for k, v in wanted.items()})
 
 
-def opened_by_speedscope(page: Page, path: Path, folder: Path) -> dict[str, str]:
-    """The functions and their own times that speedscope's table shows of a file.
-
-    It is opened as `speedscope FILE` opens one: by a script beside it.
-    """
-    script = folder / f"{path.name}.js"
-    content = base64.b64encode(path.read_bytes()).decode()
-    script.write_text(
-        f"speedscope.loadFileFromBase64({json.dumps(path.name)}, '{content}')"
-    )
-    page.goto(f"file://{SPEEDSCOPE}/index.html#localProfilePath={script}")
-    page.wait_for_selector("canvas")
-    page.keyboard.press("3")  # "Sandwich": the only view that is no canvas
-    page.wait_for_selector("tr:has(td:nth-child(3))", state="attached")
-    found = {}
-    for row in page.locator("table tr").all():
-        cells = row.locator("td").all_inner_texts()
-        if len(cells) == 3:
-            found[cells[2].strip()] = cells[1].split("(")[0].strip()
-    return found
-
-
-@pytest.mark.parametrize("form", ["speedscope", "collapsed", "chrome"])
-def test_speedscope_opens_it(
-    lapwing: str, story: Path, form: str, page: Page, tmp_path: Path
-) -> None:
-    name = {"speedscope": "x.speedscope.json", "collapsed": "x.txt", "chrome": "x.json"}
-    found = opened_by_speedscope(
-        page, export(lapwing, story, form, name[form]), tmp_path
-    )
-    assert found
-    known = {row["function"].replace(";", ",") for row in functions(lapwing, story)}
-    bare = (re.sub(r" \([^()]*\)$| \{.*$", "", text) for text in found)
-    shown = {name.replace(";", ",") for name in bare}
-    assert shown & known
-
-
-def test_a_speedscope_file_follows_its_schema_and_adds_up(
+def test_flamegraph_pl_draws_every_stack_as_wide_as_it_is(
     lapwing: str, story: Path
 ) -> None:
-    import jsonschema
-
-    document = json.loads(export(lapwing, story, "speedscope").read_text())
-    (schema,) = SPEEDSCOPE.glob("file-format-schema*.json")
-    jsonschema.validate(document, json.loads(schema.read_text()))
-    frames = [frame["name"] for frame in document["shared"]["frames"]]
-    sums: Counter[str] = Counter()
-    for profile in document["profiles"]:
-        if profile["type"] == "sampled":
-            for stack, weight in zip(
-                profile["samples"], profile["weights"], strict=True
-            ):
-                sums[frames[stack[-1]]] += weight
-        else:
-            sums.update(own_times(profile["events"], frames))
-    wanted = by_name(functions(lapwing, story), "self_ns")
-    if all(profile["type"] == "sampled" for profile in document["profiles"]):
-        assert +sums == wanted
-    else:  # calls that are open when the recording ends are no spans
-        assert set(sums) & set(wanted)
-
-
-def own_times(events: list[dict[str, Any]], frames: list[str]) -> Counter[str]:
-    """Of an evented profile, which must open and close in order."""
-    sums: Counter[str] = Counter()
-    open_: list[int] = []
-    last = 0
-    for event in events:
-        assert event["at"] >= last
-        if open_:
-            sums[frames[open_[-1]]] += event["at"] - last
-        last = event["at"]
-        if event["type"] == "O":
-            open_.append(event["frame"])
-        else:
-            assert open_.pop() == event["frame"]
-    assert not open_
-    return sums
+    path = export(lapwing, story, "collapsed")
+    words = ["--minwidth=0", "--countname=ns"]
+    svg = subprocess.run(
+        ["perl", FLAMEGRAPH, *words, path], capture_output=True, text=True, check=True
+    )
+    assert not svg.stderr
+    found: Counter[str] = Counter()
+    widths: dict[str, tuple[int, float]] = {}
+    box = r"<title>(.*) \(([\d,]+) ns, [\d.]+%\)</title><rect x=.* width=\"([\d.]+)\""
+    for name, number, width in re.findall(box, svg.stdout):
+        name, ns = html.unescape(name), int(number.replace(",", ""))
+        found[name] += ns
+        widths[name] = (ns, float(width))
+    wanted: Counter[str] = Counter()
+    text = path.read_text().translate(str.maketrans("<>", "()"))  # as it does
+    for line in text.splitlines():
+        stack, _, weight = line.rpartition(" ")
+        for frame in stack.split(";"):
+            wanted[frame] += int(weight)
+        wanted["all"] += int(weight)
+    assert found == wanted
+    ns_all, width_all = widths["all"]
+    for ns, width in widths.values():
+        assert width == pytest.approx(ns / ns_all * width_all, abs=0.11)
 
 
 # Graphs
@@ -231,20 +103,22 @@ def test_callgrind_annotate_prints_the_same_times(lapwing: str, story: Path) -> 
             assert found[key] == ns, key
 
 
-def pprof(path: Path, index: str) -> Counter[str]:
-    """The flat column of `go tool pprof -top`."""
+def pprof(path: Path, index: str) -> tuple[Counter[str], Counter[str]]:
+    """The columns flat and cum of `go tool pprof -top`."""
     words = ["go", "tool", "pprof", "-top", "-nodecount=1000000", "-nodefraction=0"]
     printed = subprocess.check_output(
         [*words, "-edgefraction=0", "-unit=ns", f"-sample_index={index}", path],
         text=True,
         stderr=subprocess.PIPE,
     )
-    sums: Counter[str] = Counter()
-    for flat, name in re.findall(
-        r"^ *(-?\d+)(?:ns)? +\S+ +\S+ +\S+ +\S+  (.*)$", printed, re.M
+    flat: Counter[str] = Counter()
+    cum: Counter[str] = Counter()
+    for own, total, name in re.findall(
+        r"^ *(-?\d+)(?:ns)? +\S+ +\S+ +(-?\d+)(?:ns)? +\S+  (.*)$", printed, re.M
     ):
-        sums[name.removesuffix(" (inline)")] += int(flat)
-    return +sums
+        flat[name.removesuffix(" (inline)")] += int(own)
+        cum[name.removesuffix(" (inline)")] += int(total)
+    return +flat, +cum
 
 
 def test_go_tool_pprof_prints_the_same_times_and_calls(
@@ -252,9 +126,31 @@ def test_go_tool_pprof_prints_the_same_times_and_calls(
 ) -> None:
     path = export(lapwing, story, "pprof", "out.pb.gz")
     rows = functions(lapwing, story)
-    assert pprof(path, "time") == by_name(rows, "self_ns")
+    flat, cum = pprof(path, "time")
+    assert flat == by_name(rows, "self_ns")
+    names = Counter(row["function"] for row in rows)
+    total = by_name(rows, "total_ns")
+    for name, count in names.items():  # it takes functions of one name for one
+        if count == 1:
+            assert cum[name] == total[name], name
     if "calls" in rows[0]:
-        assert pprof(path, "calls") == by_name(rows, "calls")
+        assert pprof(path, "calls")[0] == by_name(rows, "calls")
+
+
+def test_go_tool_pprof_reads_every_sample(lapwing: str, story: Path) -> None:
+    path = export(lapwing, story, "pprof", "out.pb.gz")
+    words = ["go", "tool", "pprof", "-raw", path]
+    printed = subprocess.check_output(words, text=True, stderr=subprocess.PIPE)
+    head, _, rest = printed.partition("Samples:\n")
+    (columns, *lines) = rest.partition("Locations\n")[0].splitlines()
+    at = [word.partition("/")[0] for word in columns.split()].index("time")
+    sums = [
+        int(line.partition(":")[0].split()[at])
+        for line in lines
+        if re.match(r" *-?\d+ +-?\d+:|^ *-?\d+:", line)
+    ]
+    wanted = sum(row["self_ns"] for row in functions(lapwing, story))
+    assert sum(sums) == wanted
 
 
 def test_go_tool_pprof_tells_threads_apart(lapwing: str, story: Path) -> None:
@@ -267,85 +163,23 @@ def test_go_tool_pprof_tells_threads_apart(lapwing: str, story: Path) -> None:
         assert document["threads"][number]["name"] in printed
 
 
-# Timelines
-
-
-def test_trace_events_keep_every_span_and_nest(lapwing: str, story: Path) -> None:
-    trace = json.loads(export(lapwing, story, "chrome").read_text(), parse_float=str)
-    document = json.loads(export(lapwing, story, "json", "out.json").read_text())
-
-    def ns(text: str) -> int:
-        whole, _, part = text.partition(".")
-        return int(whole) * 1000 + int(part)
-
-    tracks = collections.defaultdict(list)
-    laid_out = set()
-    for event in trace["traceEvents"]:
-        track = (event["pid"], event.get("tid"))
-        if event["ph"] == "X":
-            tracks[track].append((ns(event["ts"]), ns(event["dur"])))
-        elif event["ph"] == "M" and "not in order" in event["args"]["name"]:
-            laid_out.add(track)
-    spans = [
-        s for track, list_ in tracks.items() if track not in laid_out for s in list_
-    ]
-    origin = int(trace["otherData"]["origin_ns"])
-    assert sorted((start + origin, length) for start, length in spans) == sorted(
-        (span["start_ns"], span["duration_ns"]) for span in document["spans"]
+def test_pstats_holds_every_function(lapwing: str, story: Path) -> None:
+    rows = functions(lapwing, story)
+    stats = pstats.Stats(str(export(lapwing, story, "pstats", "out.prof")))
+    found = Counter(
+        (name, calls, primitive, round(own * 1e9), round(total * 1e9))
+        for (_, _, name), (primitive, calls, own, total, _) in stats.stats.items()  # type: ignore[attr-defined]
     )
-    for events in tracks.values():
-        assert_nested(sorted(events, key=lambda s: (s[0], -s[1])))
-    counters = [e for e in trace["traceEvents"] if e["ph"] == "C"]
-    assert len(counters) == len(document["counters"])
-
-
-def assert_nested(spans: list[tuple[int, int]]) -> None:
-    ends: list[int] = []
-    for start, length in spans:
-        while ends and ends[-1] <= start:
-            ends.pop()
-        assert not ends or start + length <= ends[-1]
-        ends.append(start + length)
-
-
-def test_perfettos_own_messages_hold_every_span(lapwing: str, story: Path) -> None:
-    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
-
-    trace = Trace()
-    trace.ParseFromString(export(lapwing, story, "perfetto").read_bytes())
-    document = json.loads(export(lapwing, story, "json", "out.json").read_text())
-    names: dict[int, str] = {}
-    laid_out = set()
-    open_: dict[int, list[tuple[int, str]]] = collections.defaultdict(list)
-    spans = []
-    for packet in trace.packet:
-        for row in packet.interned_data.event_names:
-            names[row.iid] = row.name
-        if "not in order" in packet.track_descriptor.name:
-            laid_out.add(packet.track_descriptor.uuid)
-        event = packet.track_event
-        if event.type == TrackEvent.TYPE_SLICE_BEGIN:
-            open_[event.track_uuid].append((packet.timestamp, names[event.name_iid]))
-        elif event.type == TrackEvent.TYPE_SLICE_END:
-            start, name = open_[event.track_uuid].pop()
-            if event.track_uuid not in laid_out:
-                spans.append((start, packet.timestamp - start, name))
-    assert not any(open_.values())
-
-    def name_of(span: dict[str, Any]) -> str:
-        mark: str | None = span.get("mark")
-        return mark or document["functions"][span["function"]]["name"]
-
-    assert sorted(spans) == sorted(
-        (span["start_ns"], span["duration_ns"], name_of(span))
-        for span in document["spans"]
+    assert found == Counter(
+        (
+            row["function"],
+            row.get("calls") or 0,
+            row.get("primitive_calls") or 0,
+            row["self_ns"],
+            row["total_ns"],
+        )
+        for row in rows
     )
-    values = [
-        p.track_event.double_counter_value
-        for p in trace.packet
-        if p.track_event.type == TrackEvent.TYPE_COUNTER
-    ]
-    assert values == [row["value"] for row in document["counters"]]
 
 
 # Tables
@@ -379,58 +213,6 @@ def test_csv_and_markdown_hold_every_function(lapwing: str, story: Path) -> None
     ) == Counter((r["function"], r["self_ns"], r["total_ns"]) for r in wanted)
     table = export(lapwing, story, "markdown").read_text()
     assert table.count("\n") == len(rows) + 2
-
-
-# The flame graph
-
-
-def boxes(page: Page) -> dict[str, float]:
-    """The boxes that are drawn: their names and widths, the widest of a name."""
-    widths: dict[str, float] = {}
-    for box in page.locator("#boxes .box").all():
-        name = (box.locator("title").text_content() or "").split(" · ")[0]
-        width = float(box.locator("rect").get_attribute("width") or 0)
-        widths[name] = max(width, widths.get(name, 0))
-    return widths
-
-
-def test_the_flame_graph_zooms_searches_and_obeys_keys(
-    lapwing: str, story: Path, page: Page
-) -> None:
-    path = export(lapwing, story, "svg", "out.svg")
-    page.goto(f"file://{path}")
-    status = page.locator("#status")
-    whole = boxes(page)
-    document = json.loads(export(lapwing, story, "json", "out.json").read_text())
-    total_ns = sum(row["self_ns"] for row in document["tree"])
-    for row in document["tree"]:
-        if row["parent"] is None and row["total_ns"] > total_ns / 100:
-            name = document["functions"][row["function"]]["name"]
-            assert any(box.startswith(name) for box in whole), name
-
-    inner = page.locator("#boxes .box").nth(2)
-    number = inner.get_attribute("data-node")
-    inner.locator("rect").click()
-    zoomed = page.locator(f'[data-node="{number}"] rect')
-    assert float(zoomed.get_attribute("width") or 0) == pytest.approx(whole["all"])
-    assert "total" in (status.text_content() or "")
-    page.keyboard.press("Escape")
-    assert boxes(page) == whole
-
-    page.keyboard.press("/")
-    page.keyboard.type("main|run|step")
-    assert page.locator(".hit").count() > 0
-    assert "found" in (page.locator("#found").text_content() or "")
-    page.keyboard.press("Escape")
-    assert page.locator(".hit").count() == 0
-
-    page.keyboard.press("ArrowDown")
-    assert page.locator(".chosen").get_attribute("data-node") == "1"
-    page.keyboard.press("Enter")
-    first = page.locator('[data-node="1"] rect')
-    assert float(first.get_attribute("width") or 0) == pytest.approx(whole["all"])
-    page.keyboard.press("Backspace")
-    assert boxes(page) == whole
 
 
 def test_run_and_report_write_what_the_suffix_says(
