@@ -13,6 +13,7 @@ FIRST_MINOR = 9
 Since = dict[int, str | None]
 
 INCLUDES = [
+    "opcode.h",
     "internal/pycore_object.h",
     "internal/pycore_runtime.h",
     "internal/pycore_interp.h",
@@ -24,6 +25,8 @@ INCLUDES = [
     "internal/pycore_stackref.h",
     "internal/pycore_code.h",
     "internal/pycore_dict.h",
+    "internal/pycore_tstate.h",
+    "internal/pycore_genobject.h",
 ]
 
 # `sizeof` of each is STRUCTURE_bytes.
@@ -39,10 +42,16 @@ TYPES: dict[str, Since] = {
     "code": {9: "PyCodeObject"},
     "object": {9: "PyObject"},
     "type": {9: "PyTypeObject"},
+    "heaptype": {9: "PyHeapTypeObject"},
     "sized": {9: "PyVarObject"},
     "tuple": {9: "PyTupleObject"},
     "list": {9: "PyListObject"},
     "dict": {9: "PyDictObject"},
+    "keys": {9: None, 11: "PyDictKeysObject"},
+    "values": {9: None, 11: "PyDictValues"},
+    "set": {9: "PySetObject"},
+    "weakref": {9: "PyWeakReference"},
+    "cell": {9: "PyCellObject"},
     "float": {9: "PyFloatObject"},
     "int": {9: "PyLongObject"},
     "bytes": {9: "PyBytesObject"},
@@ -86,6 +95,9 @@ FIELDS: dict[tuple[str, str], Since] = {
     ("frame", "is_entry"): {9: None, 11: "is_entry", 12: None},
     ("frame", "state"): {9: "f_executing", 10: "f_state", 11: None},
     ("frame", "locals"): {9: "f_localsplus", 11: "localsplus"},
+    ("frame", "stack"): {9: None, 10: "f_valuestack", 11: None},
+    ("frame", "stack_depth"): {9: None, 10: "f_stackdepth", 11: "stacktop", 14: None},
+    ("frame", "stack_top"): {9: "f_stacktop", 10: None, 14: "stackpointer"},
     ("frame", "tlbc_index"): {9: None, 14: "tlbc_index"},
     ("code", "argcount"): {9: "co_argcount"},
     ("code", "nlocals"): {9: "co_nlocals", 11: "co_nlocalsplus"},
@@ -94,6 +106,8 @@ FIELDS: dict[tuple[str, str], Since] = {
     ("code", "first_line"): {9: "co_firstlineno"},
     ("code", "names"): {9: "co_varnames", 11: "co_localsplusnames"},
     ("code", "kinds"): {9: None, 11: "co_localspluskinds"},
+    ("code", "cells"): {9: "co_cellvars", 11: None},
+    ("code", "frees"): {9: "co_freevars", 11: None},
     ("code", "filename"): {9: "co_filename"},
     ("code", "name"): {9: "co_name"},
     ("code", "qualname"): {9: None, 11: "co_qualname"},
@@ -104,12 +118,25 @@ FIELDS: dict[tuple[str, str], Since] = {
     ("type", "name"): {9: "tp_name"},
     ("type", "flags"): {9: "tp_flags"},
     ("type", "dictoffset"): {9: "tp_dictoffset"},
+    ("type", "basicsize"): {9: "tp_basicsize"},
+    ("heaptype", "keys"): {9: "ht_cached_keys"},
     ("sized", "size"): {9: "ob_size"},
     ("tuple", "items"): {9: "ob_item"},
     ("list", "items"): {9: "ob_item"},
     ("dict", "used"): {9: "ma_used"},
     ("dict", "keys"): {9: "ma_keys"},
     ("dict", "values"): {9: "ma_values"},
+    ("keys", "index_bytes"): {9: None, 11: "dk_log2_index_bytes"},
+    ("keys", "kind"): {9: None, 11: "dk_kind"},
+    ("keys", "slots"): {9: None},
+    ("keys", "count"): {9: None, 11: "dk_nentries"},
+    ("values", "valid"): {9: None, 13: "valid"},
+    ("values", "items"): {9: None, 11: "values"},
+    ("set", "used"): {9: "used"},
+    ("set", "mask"): {9: "mask"},
+    ("set", "table"): {9: "table"},
+    ("weakref", "object"): {9: "wr_object"},
+    ("cell", "value"): {9: "ob_ref"},
     ("float", "value"): {9: "ob_fval"},
     ("int", "tag"): {9: None, 12: "long_value.lv_tag"},
     ("int", "digits"): {9: "ob_digit", 12: "long_value.ob_digit"},
@@ -144,6 +171,35 @@ VALUES: dict[str, Since] = {
     "owner_shim_too": {9: "0xff", 14: "FRAME_OWNED_BY_CSTACK", 15: "0xff"},
     # f_executing of 3.9 is a truth value.
     "state_executing": {9: "1", 10: "FRAME_EXECUTING"},
+    "state_awaiting": {9: "-1", 13: "FRAME_SUSPENDED_YIELD_FROM"},
+    "state_awaiting_too": {
+        9: "-1",
+        13: "FRAME_SUSPENDED_YIELD_FROM",
+        15: "FRAME_SUSPENDED_YIELD_FROM_LOCKED",
+    },
+    "opcode_yield_from": {9: "YIELD_FROM", 11: None},
+    "resume_tells_await": {9: None, 11: "1", 13: None},
+    # How 3.12 has it is the body of _PyObject_DictOrValuesPointer() there, and 3.11
+    # has the values at the word before.
+    "managed_dict": {
+        9: None,
+        11: "-MANAGED_DICT_OFFSET",
+        12: "3 * SIZE(PyObject *)",
+        13: "-MANAGED_DICT_OFFSET",
+    },
+    "managed_values": {9: None, 11: "4 * SIZE(PyObject *)", 12: None},
+    "managed_dict_or_values": {9: None, 12: "1", 13: None},
+    "has_inline_values": {9: None, 13: "1"},
+    "tasks_behind_thread": {
+        9: None,
+        14: "AT(_PyThreadStateImpl, asyncio_tasks_head) - SIZE(PyThreadState)",
+    },
+    # Objects/dict-common.h of 3.9 and 3.10 is not installed.
+    "keys_bytes": {9: "40", 11: None},
+    "keys_slots": {9: "8", 11: None},
+    "keys_count": {9: "32", 11: None},
+    "values_bytes": {9: "8", 11: None},
+    "values_items": {9: "0", 11: None},
     # The words are LINES. 3.9: Objects/lnotab_notes.txt; 3.10: PEP 626; 3.11: PEP 657.
     "lines": {9: "0", 10: "1", 11: "2"},
     "unicode_kind_shift": {9: "KIND_SHIFT"},
@@ -158,6 +214,9 @@ FLAGS = {
     "instruction_is_current",
     "lasti_counts_units",
     "code_is_tagged",
+    "resume_tells_await",
+    "managed_dict_or_values",
+    "has_inline_values",
 }
 LINES = ["LW_LINES_LNOTAB", "LW_LINES_LINETABLE", "LW_LINES_LOCATIONS"]
 
@@ -219,6 +278,10 @@ TOLD: dict[str, Since] = {
     "dict_bytes": {13: "dict_object.size"},
     "dict_keys": {13: "dict_object.ma_keys"},
     "dict_values": {13: "dict_object.ma_values"},
+    "set_bytes": {14: "set_object.size"},
+    "set_used": {14: "set_object.used"},
+    "set_mask": {14: "set_object.mask"},
+    "set_table": {14: "set_object.table"},
     "float_bytes": {13: "float_object.size"},
     "float_value": {13: "float_object.ob_fval"},
     "int_bytes": {13: "long_object.size"},
@@ -305,12 +368,20 @@ def told_expressions(minor: int) -> dict[str, str]:
 def assertions(minor: int) -> list[str]:
     """What the walker takes for granted of 3.MINOR."""
     claims = ["sizeof(void *) == 8"]
+    claims.append("Py_TPFLAGS_LONG_SUBCLASS == 1ul << 24")
     if minor >= 11:
+        claims.append("Py_TPFLAGS_MANAGED_DICT == 1ul << 4")
+        claims.append("CO_FAST_LOCAL == 0x20")
+        claims.append("CO_FAST_CELL == 0x40")
+        claims.append("CO_FAST_FREE == 0x80")
+        claims.append("DICT_KEYS_GENERAL == 0")
+        claims.append("SIZE(PyDictKeysObject) == AT(PyDictKeysObject, dk_indices)")
         claims.append(
             "FRAME_SPECIALS_SIZE * sizeof(PyObject *) == "
             "offsetof(_PyInterpreterFrame, localsplus)"
         )
     if minor >= 13:
+        claims.append("Py_TPFLAGS_INLINE_VALUES == 1ul << 2")
         claims.append("offsetof(_PyRuntimeState, debug_offsets) == 0")
         claims.append("offsetof(_Py_DebugOffsets, cookie) == 0")
         claims.append("offsetof(_Py_DebugOffsets, version) == 8")

@@ -192,7 +192,7 @@ def read_table() -> list[Row]:
             name,
             {
                 field: layout_fields.from_word(word)
-                for field, word in re.findall(r"\.(\w+) = (\w+)", body)
+                for field, word in re.findall(r"\.(\w+) = (-?\w+)", body)
             },
         )
         for kind, name, body in re.findall(r"(LW_\w+)\((\w+),(.*?)\)", text, re.DOTALL)

@@ -27,10 +27,16 @@
     LW_STRUCTURE(code) \
     LW_STRUCTURE(object) \
     LW_STRUCTURE(type) \
+    LW_STRUCTURE(heaptype) \
     LW_STRUCTURE(sized) /* PyVarObject */ \
     LW_STRUCTURE(tuple) \
     LW_STRUCTURE(list) \
     LW_STRUCTURE(dict) \
+    LW_STRUCTURE(keys)   /* PyDictKeysObject, up to its indices */ \
+    LW_STRUCTURE(values) /* PyDictValues */ \
+    LW_STRUCTURE(set) \
+    LW_STRUCTURE(weakref) \
+    LW_STRUCTURE(cell) \
     LW_STRUCTURE(float) \
     LW_STRUCTURE(int) \
     LW_STRUCTURE(bytes) \
@@ -75,6 +81,9 @@
     LW_FIELD(frame, is_entry) /* 3.11 alone */ \
     LW_FIELD(frame, state)    /* f_executing (3.9), f_state (3.10) of an object */ \
     LW_FIELD(frame, locals) /* localsplus: the bytes of FRAME_SPECIALS_SIZE precede */ \
+    LW_FIELD(frame, stack)  /* a pointer to it; 3.10 alone */ \
+    LW_FIELD(frame, stack_depth) /* an int; of `stack`, or locals too (3.11-3.13) */ \
+    LW_FIELD(frame, stack_top)  /* a pointer behind the last; 3.9, and from 3.14 on */ \
     LW_FIELD(frame, tlbc_index) /* int32_t; free-threaded, from 3.14 on */ \
     LW_FIELD(code, argcount) \
     LW_FIELD(code, nlocals) /* co_nlocals, co_nlocalsplus */ \
@@ -85,6 +94,8 @@
     LW_FIELD(code, first_line) \
     LW_FIELD(code, names) /* co_varnames, co_localsplusnames */ \
     LW_FIELD(code, kinds) /* co_localspluskinds */ \
+    LW_FIELD(code, cells) /* co_cellvars and co_freevars; to 3.10 */ \
+    LW_FIELD(code, frees) \
     LW_FIELD(code, filename) \
     LW_FIELD(code, name) \
     LW_FIELD(code, qualname) \
@@ -95,12 +106,25 @@
     LW_FIELD(type, name) \
     LW_FIELD(type, flags) \
     LW_FIELD(type, dictoffset) \
-    LW_FIELD(sized, size) /* ob_size of tuples, bytes, and ints up to 3.11 */ \
+    LW_FIELD(type, basicsize) \
+    LW_FIELD(heaptype, keys) /* what its instances' attributes are called */ \
+    LW_FIELD(sized, size)    /* ob_size of tuples, bytes, and ints up to 3.11 */ \
     LW_FIELD(tuple, items) \
     LW_FIELD(list, items) /* a pointer to them */ \
     LW_FIELD(dict, used) \
     LW_FIELD(dict, keys) \
     LW_FIELD(dict, values) \
+    LW_FIELD(keys, index_bytes) /* how many, as a logarithm; from 3.11 on */ \
+    LW_FIELD(keys, kind)        /* 0: entries begin with a hash; from 3.11 on */ \
+    LW_FIELD(keys, slots)       /* dk_size, where there is no `index_bytes` */ \
+    LW_FIELD(keys, count)       /* of the entries, which lie behind the indices */ \
+    LW_FIELD(values, valid)     /* 0: the dict has them; from 3.13 on */ \
+    LW_FIELD(values, items) \
+    LW_FIELD(set, used) \
+    LW_FIELD(set, mask) \
+    LW_FIELD(set, table) /* a pointer to pairs of key and hash */ \
+    LW_FIELD(weakref, object) \
+    LW_FIELD(cell, value) \
     LW_FIELD(float, value) \
     LW_FIELD(int, tag) /* lv_tag; from 3.12 on */ \
     LW_FIELD(int, digits) \
@@ -130,7 +154,20 @@ struct lw_py_layout {
     uint8_t owner_shim;      /* FRAME_OWNED_BY_CSTACK, or _INTERPRETER */
     uint8_t owner_shim_too;  /* 3.14 has both */
     int8_t state_executing;  /* value of `frame_state` or `generator_state`: it runs */
-    uint8_t lines;           /* enum lw_line_format, see sampler/lines.h */
+    /* Values of `generator_state`, where they tell that it awaits another (3.13+; else
+     * equal to that of any that is suspended). */
+    int8_t state_awaiting, state_awaiting_too;
+    uint8_t opcode_yield_from; /* what it awaits with (3.9, 3.10); 0: none */
+    bool resume_tells_await;   /* the RESUME it will go on with does (3.11, 3.12) */
+    /* Attributes of an object: how many bytes before it is the pointer to its dict, and
+     * to its values where they are in none; 0: not there. */
+    uint8_t managed_dict, managed_values;
+    bool managed_dict_or_values; /* odd: it is the values, less one (3.12) */
+    bool has_inline_values;      /* they are behind the object (3.13+) */
+    /* How far behind the end of a thread's state the list of its asyncio tasks begins
+     * (3.14+; the state's own size is told, that of what is behind it is not); 0: none. */
+    uint8_t tasks_behind_thread;
+    uint8_t lines;              /* enum lw_line_format, see sampler/lines.h */
     uint8_t unicode_kind_shift; /* the bit of `state` where `kind` begins: 2, 8, 16 */
 
 #define LW_STRUCTURE(structure) uint32_t structure##_bytes;
