@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "model/losses.h"
 #include "model/units.h"
 
 const struct lw_analysis *const lw_analyses[] = {
@@ -34,28 +35,17 @@ const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text)
 void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table)
 {
     const char *unit_fact = lw_profile_fact(profile, "unit");
-    struct lw_buf count;
+    struct lw_buf text;
 
     if (unit_fact)
         lw_table_note(table, "Times may be something else: %s.", unit_fact);
-    lw_buf_init(&count, 0);
+    lw_buf_init(&text, 0);
     for (size_t i = 0; i < profile->loss_count; i++) {
-        const struct lw_loss *loss = &profile->losses[i];
-        const char *cause = lw_profile_text(profile, loss->cause);
-        const char *unit = lw_profile_text(profile, loss->unit);
-
-        lw_buf_reset(&count);
-        lw_units_add_count(&count, (int64_t)loss->count);
-        if (loss->process == LW_NONE || profile->process_count < 2)
-            lw_table_note(table, "missing: %s %s (%s)", lw_analysis_text(table, &count),
-                          unit, cause);
-        else
-            lw_table_note(table, "missing: %s %s of process %llu (%s)",
-                          lw_analysis_text(table, &count), unit,
-                          (unsigned long long)profile->processes[loss->process].pid,
-                          cause);
+        lw_buf_reset(&text);
+        lw_loss_add_text(profile, &profile->losses[i], &text);
+        lw_table_note(table, "missing: %s", lw_analysis_text(table, &text));
     }
-    lw_buf_release(&count);
+    lw_buf_release(&text);
 }
 
 void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *table)

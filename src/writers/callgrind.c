@@ -21,6 +21,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "model/callgraph.h"
+#include "model/losses.h"
 #include "writers/writer.h"
 
 struct writing {
@@ -100,7 +101,7 @@ static uint64_t cost_ns(double seconds)
 }
 
 /* Readers take the cost behind "calls=0" for the caller's own, so where calls were not
- * counted there is one. */
+ * counted there is one; the head says so. */
 static void write_callee(struct writing *w, const struct lw_graph_edge *edge)
 {
     uint32_t line = w->graph->functions[edge->caller].line;
@@ -127,6 +128,23 @@ static void write_function(struct writing *w, size_t function)
         write_callee(w, &graph->edges[graph->callees[i]]);
 }
 
+/* "desc: NAME: TEXT", which callgrind_annotate prints and others pass over. */
+static void write_remarks(struct writing *w)
+{
+    struct lw_buf text;
+
+    if (!lw_callgraph_has_calls(w->graph))
+        lw_buf_add_text(w->out, "desc: Calls: were not counted; where one function "
+                                "called another, 1 is written\n");
+    lw_buf_init(&text, 0);
+    lw_losses_add_line(w->graph->profile, &text);
+    if (text.failure)
+        w->out->failure = text.failure;
+    else if (text.len > 0)
+        lw_buf_addf(w->out, "desc: Note: %s\n", text.bytes);
+    lw_buf_release(&text);
+}
+
 static void write_head(struct writing *w)
 {
     const struct lw_callgraph *graph = w->graph;
@@ -141,6 +159,7 @@ static void write_head(struct writing *w)
         lw_text_add_printable(w->out, command, strlen(command));
         lw_buf_add_char(w->out, '\n');
     }
+    write_remarks(w);
     lw_buf_addf(w->out, "positions: line\nevents: ns\nsummary: %" PRIu64 "\n",
                 total_ns);
 }
@@ -188,7 +207,7 @@ const struct lw_writer lw_writer_callgrind = {
     .suffixes = ".callgrind",
     .lacks =
         "along which paths, in which thread and when functions were called, and how "
-        "often those that nobody called",
+        "often those that nobody called; where calls were not counted, each pair has 1",
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
     .write = write_callgrind,
 };

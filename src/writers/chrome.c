@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "model/losses.h"
 #include "writers/labels.h"
 #include "writers/laid_out.h"
 #include "writers/timeline.h"
@@ -229,6 +230,19 @@ static void write_counters(struct writing *w)
     }
 }
 
+static void add_remark(struct writing *w, struct lw_json_out *json)
+{
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    lw_losses_add_line(w->profile, &text);
+    if (text.failure)
+        w->out->failure = text.failure;
+    else if (text.len > 0)
+        lw_json_key_text(json, "note", text.bytes);
+    lw_buf_release(&text);
+}
+
 /* What has no place among the events: what the run was, when it began, what is
  * missing. */
 static void write_rest(struct writing *w)
@@ -241,6 +255,7 @@ static void write_rest(struct writing *w)
     lw_json_object(&json);
     lw_json_key_text(&json, "exporter", "lapwing");
     lw_json_key_u64(&json, "origin_ns", w->origin_ns);
+    add_remark(w, &json);
     if (w->next_tid > FIRST_OWN_TID)
         lw_json_key_text(
             &json, "tracks",

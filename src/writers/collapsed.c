@@ -146,7 +146,7 @@ const struct lw_writer lw_writer_collapsed = {
     .name = "collapsed",
     .summary = "folded stacks with nanoseconds, for flamegraph.pl, inferno, speedscope",
     .suffixes = ".folded .collapsed",
-    .lacks = "how often functions were called, and when",
+    .lacks = "how often functions were called, and when; what the recording misses",
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
     .write = write_collapsed,
 };

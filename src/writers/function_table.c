@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "model/losses.h"
 #include "model/query.h"
 
 /* clang-format off */
@@ -53,6 +54,19 @@ static void add_function(struct lw_table *table, const struct lw_function *funct
         lw_table_add_none(table);
 }
 
+static void note_losses(const struct lw_profile *profile, struct lw_table *table)
+{
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    lw_losses_add_line(profile, &text);
+    if (text.failure)
+        table->failure = text.failure;
+    else if (text.len > 0)
+        lw_table_note(table, "%s", text.bytes);
+    lw_buf_release(&text);
+}
+
 static bool fill(struct lw_table *table, const struct lw_callgraph *graph,
                  const struct lw_selection *selection, struct lw_error *err)
 {
@@ -69,6 +83,7 @@ static bool fill(struct lw_table *table, const struct lw_callgraph *graph,
 
         add_function(table, function, file != 0, has_calls);
     }
+    note_losses(graph->profile, table);
     return lw_table_check(table, err);
 }
 

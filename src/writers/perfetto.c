@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "model/losses.h"
 #include "writers/laid_out.h"
 #include "writers/proto.h"
 #include "writers/timeline.h"
@@ -22,12 +23,16 @@
 
 enum {
     TRACE_PACKET = 1,
+    PACKET_CHROME_EVENTS = 5,
     PACKET_TIMESTAMP = 8,
     PACKET_SEQUENCE_ID = 10,
     PACKET_TRACK_EVENT = 11,
     PACKET_INTERNED_DATA = 12,
     PACKET_SEQUENCE_FLAGS = 13,
     PACKET_TRACK_DESCRIPTOR = 60,
+    CHROME_EVENTS_METADATA = 2,
+    METADATA_NAME = 1,
+    METADATA_STRING_VALUE = 2,
     TRACK_UUID = 1,
     TRACK_NAME = 2,
     TRACK_PROCESS = 3,
@@ -397,6 +402,25 @@ static bool write_counters(struct writing *w, struct lw_error *err)
 
 /* The whole */
 
+/* What is missing, where trace_processor has it in its table `metadata`. */
+static void write_remark(struct writing *w)
+{
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    lw_losses_add_line(w->profile, &text);
+    if (text.failure) {
+        w->out->failure = text.failure;
+    } else if (text.len > 0) {
+        lw_proto_add_text(&w->inner, METADATA_NAME, "note", 4);
+        lw_proto_add_text(&w->inner, METADATA_STRING_VALUE, text.bytes, text.len);
+        lw_proto_add_message(&w->message, CHROME_EVENTS_METADATA, &w->inner);
+        lw_proto_add_message(&w->packet, PACKET_CHROME_EVENTS, &w->message);
+        end_packet(w);
+    }
+    lw_buf_release(&text);
+}
+
 static bool write_trace(struct writing *w, struct lw_error *err)
 {
     const struct lw_profile *profile = w->profile;
@@ -408,6 +432,7 @@ static bool write_trace(struct writing *w, struct lw_error *err)
     if (!w->process_tracks || !w->thread_tracks)
         return false;
     write_interned(w);
+    write_remark(w);
     for (size_t i = 0; i < profile->process_count; i++)
         describe_process(w, i);
     for (size_t i = 0; i < profile->thread_count; i++)

@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/deflate.h"
 #include "model/codes.h"
+#include "model/losses.h"
 #include "writers/proto.h"
 #include "writers/weights.h"
 #include "writers/writer.h"
@@ -103,6 +104,18 @@ static uint32_t number_of(struct writing *w, lw_string_id id)
     return w->number_of[id];
 }
 
+/* What is missing is a comment, which `pprof -comments` prints. */
+static void write_remark(struct writing *w)
+{
+    lw_losses_add_line(w->profile, &w->message);
+    if (w->message.len > 0 && !w->message.failure) {
+        lw_proto_add_text(&w->table, PROFILE_STRING_TABLE, w->message.bytes,
+                          w->message.len);
+        lw_proto_add_u64(w->out, PROFILE_COMMENT, w->string_count++);
+        lw_buf_reset(&w->message);
+    }
+}
+
 static void start_table(struct writing *w)
 {
     for (size_t i = 0; i < WORDS; i++)
@@ -134,6 +147,7 @@ static void write_head(struct writing *w)
         if (profile->processes[i].command)
             lw_proto_add_u64(w->out, PROFILE_COMMENT,
                              number_of(w, profile->processes[i].command));
+    write_remark(w);
 }
 
 static void write_functions(struct writing *w)

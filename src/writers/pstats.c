@@ -132,7 +132,8 @@ const struct lw_writer lw_writer_pstats = {
     .name = "pstats",
     .summary = "what pstats and snakeviz open, as cProfile saves it",
     .suffixes = ".prof .pstats",
-    .lacks = "along which paths, in which thread and when functions were called",
+    .lacks = "along which paths, in which thread and when functions were called; what "
+             "the recording misses",
     .is_binary = true,
     .holds_changes = true,
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,

@@ -16,6 +16,7 @@
 #include "base/json_out.h"
 #include "base/text.h"
 #include "model/codes.h"
+#include "model/losses.h"
 #include "writers/timeline.h"
 #include "writers/weights.h"
 #include "writers/writer.h"
@@ -210,9 +211,28 @@ static bool write_profiles(struct writing *w, struct lw_error *err)
     return done;
 }
 
+/* The name of the document is its only place for a remark, and speedscope shows it. */
+static void write_title(struct writing *w)
+{
+    const char *command = lw_profile_fact(w->profile, "command");
+    struct lw_buf title, remark;
+
+    lw_buf_init(&title, 0);
+    lw_buf_init(&remark, 0);
+    lw_losses_add_line(w->profile, &remark);
+    lw_buf_add_text(&title, command ? command : "");
+    if (remark.len > 0)
+        lw_buf_addf(&title, "%s(%s)", command ? " " : "", remark.bytes);
+    if (title.failure || remark.failure)
+        w->out->failure = title.failure ? title.failure : remark.failure;
+    else
+        lw_json_key_text(&w->json, "name", title.len ? title.bytes : "");
+    lw_buf_release(&title);
+    lw_buf_release(&remark);
+}
+
 static bool write_document(struct writing *w, struct lw_error *err)
 {
-    const char *name = lw_profile_fact(w->profile, "command");
     bool done;
 
     lw_json_start(&w->json, w->out, false);
@@ -220,7 +240,7 @@ static bool write_document(struct writing *w, struct lw_error *err)
     lw_json_key_text(&w->json, "$schema",
                      "https://www.speedscope.app/file-format-schema.json");
     lw_json_key_text(&w->json, "exporter", "lapwing");
-    lw_json_key_text(&w->json, "name", name ? name : "");
+    write_title(w);
     lw_json_key_u64(&w->json, "activeProfileIndex", 0);
     write_frames(w);
     done = write_profiles(w, err);

@@ -20,6 +20,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "model/calltree.h"
+#include "model/losses.h"
 #include "model/units.h"
 #include "writers/flame.h"
 #include "writers/writer.h"
@@ -353,6 +354,7 @@ static const char style[] = "<style>\n"
                             "svg { background: #fff; font: 12px monospace; }\n"
                             "text { fill: #111; pointer-events: none; }\n"
                             "#title { font: bold 15px sans-serif; }\n"
+                            "#note { font: 12px sans-serif; }\n"
                             ".box { cursor: pointer; }\n"
                             ".box:hover rect, .chosen rect { stroke: #000; }\n"
                             ".above { opacity: 0.55; }\n"
@@ -372,6 +374,17 @@ static const char search_box[] =
     "<input xmlns=\"http://www.w3.org/1999/xhtml\" id=\"search\" type=\"search\""
     " aria-label=\"search\" placeholder=\"search: a regular expression\"/>"
     "</foreignObject>\n";
+
+/* Behind the title what is missing, if anything is. */
+static void write_remark(struct writing *w)
+{
+    lw_losses_add_line(w->profile, &w->scratch);
+    if (w->scratch.len == 0)
+        return;
+    lw_buf_add_text(w->out, "<tspan id=\"note\" dx=\"12\">");
+    add_scratch(w);
+    lw_buf_add_text(w->out, "</tspan>");
+}
 
 static void write_head(struct writing *w)
 {
@@ -393,6 +406,7 @@ static void write_head(struct writing *w)
     lw_text_add_printable(&w->scratch, title ? title : "flame graph",
                           strlen(title ? title : "flame graph"));
     add_scratch(w);
+    write_remark(w);
     lw_buf_add_text(w->out, "</text>\n<text id=\"status\" x=\"6\" y=\"42\" "
                             "aria-live=\"polite\">");
     write_title(w, 0);
