@@ -2,8 +2,8 @@
  *
  * ISA-L's igzip does it at the speed of memory, but Debian has it as a shared library
  * only, and the program has to run where there is none. So it is loaded when the first
- * gzip comes by, and where it is absent zlib, which is linked in, does the same at about a
- * third of the speed. base/inflate.h and base/deflate.h hold what both share: limits,
+ * gzip comes by, and where it is absent zlib, which is linked in, does the same at about
+ * half the speed. base/inflate.h and base/deflate.h hold what both share: limits,
  * members, sentences. */
 #ifndef LW_BASE_GZIP_H
 #define LW_BASE_GZIP_H
