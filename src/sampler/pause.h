@@ -1,0 +1,63 @@
+/* Making threads of other processes stand still for a moment, so that what is read of
+ * them belongs together.
+ *
+ * A thread is seized, interrupted, and let go whole: between two samples nobody traces it,
+ * so signals, debuggers, exec and exit are as they would be without us, and when we are
+ * killed at any instant the kernel lets it run. A signal that is just being delivered when
+ * the thread stops is handed on.
+ *
+ * It is waited for only until a deadline. One that did not get there (it waits for a disk,
+ * or for a processor) is left on a list and let go as soon as it stops: until that list is
+ * empty lw_pause_settle() has to be called every now and then.
+ *
+ * All calls come from one thread: the kernel knows a tracer by its thread. */
+#ifndef LW_SAMPLER_PAUSE_H
+#define LW_SAMPLER_PAUSE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "sampler/unwind_registers.h"
+
+/* In all, for every thread that is to stop at the same time. */
+#define LW_PAUSE_DEADLINE_NS 2000000ull
+
+/* A thread that was seized and is not let go yet. */
+struct lw_paused {
+    pid_t pid, tid;
+    bool is_stopped;
+    bool is_late; /* the deadline passed: let it go when it stops */
+};
+
+struct lw_pause {
+    struct lw_paused *threads; /* owned */
+    size_t count, capacity;
+    uint64_t deadline_ns; /* of those not stopped yet */
+    uint64_t began_ns;    /* when the first of those that stand now was seized */
+
+    uint64_t stops;      /* so far: threads that stood still */
+    uint64_t misses;     /* that did not stop in time */
+    uint64_t refused;    /* that somebody else traces, or that we may not trace */
+    uint64_t longest_ns; /* that threads stood still together */
+};
+
+void lw_pause_init(struct lw_pause *pause);
+void lw_pause_release(struct lw_pause *pause); /* zeroed is fine */
+
+/* Ask thread TID of process PID to stop. False: it cannot be stopped, and is counted; or
+ * it is gone. */
+bool lw_pause_ask(struct lw_pause *pause, pid_t pid, pid_t tid) LW_MUST_CHECK;
+/* Wait for all that were asked, until the deadline. */
+void lw_pause_wait(struct lw_pause *pause);
+/* Does it stand still now? */
+bool lw_pause_has(const struct lw_pause *pause, pid_t tid);
+/* The registers of one that does. */
+bool lw_pause_registers(pid_t tid, struct lw_registers *registers) LW_MUST_CHECK;
+/* Let go of all that stand still. */
+void lw_pause_resume(struct lw_pause *pause);
+
+/* Let go of what stopped after its deadline. True: there are still some to come. */
+bool lw_pause_settle(struct lw_pause *pause);
+
+#endif
