@@ -36,6 +36,7 @@ lint: setup-test wheel werror  ## layers, banned calls, formats, types, warnings
 	@$(PYTHON) tools/lint.py
 
 matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
+	@$(PYTHON) tools/layouts.py --check
 	@LAPWING_VERSIONS="$(VERSIONS)" \
 	LAPWING_PYTHONS="$$(tools/pythons.sh --first $(VERSIONS) | cut -d' ' -f2- | paste -s -d: -)" \
 		$(PYTHON) tests/all.py live

@@ -12,6 +12,9 @@ A row holds from its own micro version up to the next row of its minor version, 
 first one also below. So a Python that agrees with its row changes nothing; one that
 does not gets a row of its own. Rows of Pythons that are not here stay as they are.
 
+A new field is a line in layout.h and one in layout_fields.py; every row needs it, so
+delete layouts.def and run this where all of the Pythons are.
+
 --check writes nothing and fails if layouts.def would change.
 
 What to ask of which version is layout_fields.py.
@@ -131,7 +134,10 @@ def installed() -> list[Headers]:
         folder = prefix / "include" / f"python{minor}"
         unpacked = Path(program).with_name(f"python{minor}.real").exists()
         if unpacked and not folder.exists():
-            debian_python.unpack_headers(minor, prefix.parent)
+            try:
+                debian_python.unpack_headers(minor, prefix.parent)
+            except debian_python.UnavailableError as error:
+                print(f"layouts.py: no headers of {version}: {error}", file=sys.stderr)
         headers = read_version(folder)
         if headers is not None and headers.minor >= layout_fields.FIRST_MINOR:
             found.append(headers)
@@ -299,9 +305,6 @@ def main() -> int:
                     if told and not free_threaded:
                         add_row(rows, "LW_OFFSETS", title, {**version, **told}, {})
                     print(f"3.{headers.minor}.{headers.micro}: {title}")
-    except debian_python.UnavailableError as error:
-        print(f"layouts.py: {error}", file=sys.stderr)
-        return 1
     except subprocess.CalledProcessError as error:
         command = Path(str(error.cmd[0])).name
         print(f"layouts.py: {command} failed (see above)", file=sys.stderr)

@@ -1,8 +1,8 @@
 /* Finds where the fields of a target's structures lie: the table, and from 3.13 on the
  * target's own word before it.
  *
- * Every number of a layout is a row of `numbers`, so that reading, completing and checking
- * are loops and a new field is one line in layout.h. */
+ * Every number of a layout is a row of `numbers`, so that reading, completing and
+ * checking are loops, and a new field is one line in layout.h. */
 #include "sampler/layout.h"
 
 #include <inttypes.h>
@@ -16,8 +16,8 @@
 
 /* The first that begins its _PyRuntime with _Py_DebugOffsets. */
 #define FIRST_TELLING 0x030d0000u
-/* No structure of CPython's comes near it (the largest, 3.12's runtime, has 450 KB): what
- * says more is no size. */
+/* No structure of CPython's comes near it (the largest, 3.12's runtime, has 450 KB):
+ * what says more is no size. */
 #define MAX_STRUCTURE_BYTES (16u << 20)
 
 static const struct lw_py_layout layouts[] = {
@@ -28,7 +28,7 @@ static const struct lw_py_layout layouts[] = {
 #undef LW_OFFSETS
 };
 
-/* At which byte of _Py_DebugOffsets a number is told; 0, where its cookie is: nowhere. */
+/* At which byte of _Py_DebugOffsets a number is told; 0, the cookie's: nowhere. */
 struct told {
     uint16_t minor, micro;
     uint16_t told_bytes; /* of _Py_DebugOffsets itself */
@@ -224,8 +224,8 @@ static uint32_t moved_by(const struct lw_py_layout *layout,
     return moved;
 }
 
-/* Where a build's structures are not those of the table (one with more debugging, another
- * machine's), what is not told moves with its nearest neighbour that is. */
+/* Where a build's structures are not those of the table (one with more debugging,
+ * another machine's), what is not told moves with its nearest neighbour that is. */
 static void complete(struct lw_py_layout *layout, const struct lw_py_layout *row,
                      const struct told *told)
 {

@@ -25,14 +25,17 @@ print(sys.version_info[1], sys.version_info[2],
 def test_the_fields_are_where_the_table_has_them(version: str) -> None:
     python = interpreter(version)
     asked = subprocess.check_output([python, "-c", ASK], text=True).split()
-    like = dict(zip(("minor", "micro", "is_free_threaded"), map(int, asked)))
+    names = ("minor", "micro", "is_free_threaded")
+    like = dict(zip(names, map(int, asked), strict=True))
     rows = layouts.read_table()
     row = layouts.find_row(rows, "LW_LAYOUT", like)
     told = layouts.find_row(rows, "LW_OFFSETS", {**like, "is_free_threaded": 0})
     assert row is not None, f"layouts.def has no row for {version}"
     given = {"layout": row.numbers, "told": told.numbers if told else {}}
     program = Path(__file__).parents[1] / "programs" / "layout_truth.py"
-    printed = subprocess.check_output([python, program, json.dumps(given)], text=True)
+    printed = subprocess.check_output(
+        [python, program, json.dumps(given)], text=True, timeout=60
+    )
     wrong = printed.splitlines()
     counted = wrong.pop().split()
     assert wrong == []
