@@ -13,7 +13,7 @@ _lapwing() {
     fi
     case $command in
     export)
-        options="--help --to --output --diff"
+        options="--help --to --output --diff --state"
         operands=""
         ;;
     formats)
@@ -29,7 +29,7 @@ _lapwing() {
         operands=""
         ;;
     report)
-        options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --diff --json --csv --markdown --style --output"
+        options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --state --error --diff --json --csv --markdown --style --output"
         operands="callees callers functions processes summary system threads tree"
         ;;
     run)
@@ -53,6 +53,10 @@ _lapwing() {
     "export --output" | "export -o")
         values=""
         files=yes
+        ;;
+    "export --state")
+        values="wall cpu gil wait gc"
+        files=
         ;;
     "pack --output" | "pack -o")
         values=""
@@ -92,6 +96,10 @@ _lapwing() {
         ;;
     "report --from")
         values="any calls samples"
+        files=
+        ;;
+    "report --state")
+        values="wall cpu gil wait gc"
         files=
         ;;
     "report --style")

@@ -7,6 +7,7 @@ complete -c lapwing -f -n __fish_use_subcommand -a export -d 'write a profile in
 complete -c lapwing -n '__fish_seen_subcommand_from export' -s t -l to -x -a 'callgrind chrome collapsed csv json markdown perfetto pprof pstats speedscope svg' -d 'the format; without it, the suffix of FILE decides'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -s o -l output -r -F -d 'into FILE, whole or not at all'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -l diff -d 'of two profiles, what the second has more or less than the first, by function and caller'
+complete -c lapwing -n '__fish_seen_subcommand_from export' -l state -x -a 'wall cpu gil wait gc' -d 'of samples only those on a CPU, with the interpreter'\''s lock, waiting, or collecting garbage'
 
 complete -c lapwing -f -n __fish_use_subcommand -a formats -d 'list the formats that can be read and written'
 complete -c lapwing -n '__fish_seen_subcommand_from formats' -l json -d 'print JSON'
@@ -31,6 +32,8 @@ complete -c lapwing -n '__fish_seen_subcommand_from report' -l depth -x -a '' -d
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l thread -x -a '' -d 'only threads of that name or id'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l process -x -a '' -d 'only that process'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l from -x -a 'any calls samples' -d 'which of its measurements, where it has several'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l state -x -a 'wall cpu gil wait gc' -d 'of samples only those on a CPU, with the interpreter'\''s lock, waiting, or collecting garbage'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l error -d 'how far off shares of samples may be; JSON and CSV always say it'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l diff -d 'of two profiles, what is more or less in the second, by function; the biggest changes first'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l json -d 'as JSON, all rows'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l csv -d 'as comma-separated values, all rows'

@@ -25,6 +25,20 @@ const struct lw_analysis *lw_analysis_find(const char *name)
     return NULL;
 }
 
+bool lw_analysis_run(const struct lw_analysis *analysis,
+                     const struct lw_profile *profile, const struct lw_query *query,
+                     struct lw_table *table, struct lw_error *err)
+{
+    struct lw_profile part;
+    bool done;
+
+    memset(table, 0, sizeof(*table)); /* it may not come to the analysis */
+    done = lw_states_take(&part, profile, query->states, err) &&
+           analysis->run(&part, query, table, err);
+    lw_states_release(&part);
+    return done;
+}
+
 const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text)
 {
     if (text->failure)
@@ -50,7 +64,10 @@ void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *
 
 void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *table)
 {
-    if (profile->process_count == 0)
+    if (profile->states != LW_STATES_WALL)
+        lw_table_note(table, "No sample was%s; --state wall counts all.",
+                      lw_states_phrase((enum lw_states)profile->states));
+    else if (profile->process_count == 0)
         lw_table_note(table, "The profile holds no functions.");
     else
         lw_table_note(table, "No calls and no samples were recorded: 'lapwing run "
@@ -85,7 +102,7 @@ static void set_list_title(const struct lw_query *query,
         }
         lw_buf_add_text(&text, "in ");
     } else {
-        lw_buf_add_text(&text, "samples of ");
+        lw_analysis_add_samples(&text, graph->profile, graph->samples);
     }
     lw_units_add_ns(&text, lw_analysis_ns(graph->total_s));
     for (size_t i = 0; i < query->key_count; i++)
@@ -164,6 +181,30 @@ void lw_analysis_add_seconds(struct lw_table *table, double seconds)
         lw_table_add_none(table);
     else
         lw_table_add_integer(table, lw_analysis_ns(seconds));
+}
+
+/* Half of Wilson's interval for 95 %, which stays right near 0 and 1. */
+void lw_analysis_add_error(struct lw_table *table, int64_t part, int64_t whole)
+{
+    const double z = 1.959963984540054;
+    double n = (double)whole, share = (double)part / n;
+
+    if (whole > 0)
+        lw_table_add_number(table,
+                            z / (1 + z * z / n) *
+                                sqrt(share * (1 - share) / n + z * z / (4 * n * n)));
+    else
+        lw_table_add_none(table);
+}
+
+void lw_analysis_add_samples(struct lw_buf *out, const struct lw_profile *profile,
+                             int64_t count)
+{
+    if (count > 0)
+        lw_units_add_count(out, count);
+    lw_buf_addf(out, "%ssample%s%s%s", count > 0 ? " " : "", count == 1 ? "" : "s",
+                lw_states_phrase((enum lw_states)profile->states),
+                count > 0 ? ", " : " of ");
 }
 
 void lw_analysis_add_share(struct lw_table *table, double part, double whole)

@@ -38,6 +38,12 @@ extern const size_t lw_analysis_count;
 
 const struct lw_analysis *lw_analysis_find(const char *name); /* NULL: there is none */
 
+/* Run ANALYSIS on the part of PROFILE that the query's states leave. TABLE is always to
+ * be released. */
+bool lw_analysis_run(const struct lw_analysis *analysis,
+                     const struct lw_profile *profile, const struct lw_query *query,
+                     struct lw_table *table, struct lw_error *err) LW_MUST_CHECK;
+
 /* What several analyses say in the same way: */
 
 /* A note for each cause of loss: what is missing from the profile; and one if its times
@@ -65,5 +71,12 @@ void lw_analysis_add_seconds(struct lw_table *table, double seconds);
 int64_t lw_analysis_ns(double seconds);
 /* A cell PART / WHOLE; none if that is no number. */
 void lw_analysis_add_share(struct lw_table *table, double part, double whole);
+/* A cell of a share: by how much PART of WHOLE samples may be off, up or down, 19 times
+ * out of 20. */
+void lw_analysis_add_error(struct lw_table *table, int64_t part, int64_t whole);
+/* Append what a profile's times are the sum of: "26 samples on CPU, ", or without their
+ * number where that is not known. */
+void lw_analysis_add_samples(struct lw_buf *out, const struct lw_profile *profile,
+                             int64_t count);
 
 #endif

@@ -22,6 +22,19 @@ static const struct lw_column columns[] = {
 #define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
 #define CALLS_COLUMNS 2
 
+/* clang-format off */
+static const struct lw_column sample_columns[] = {
+    { "total_samples", "samples", LW_UNIT_COUNT, false },
+    { "self_ns", "self", LW_UNIT_NS, false },
+    { "total_ns", "total", LW_UNIT_NS, false },
+    { "total_share", "share", LW_UNIT_SHARE, false },
+    { "function", "function", LW_UNIT_TEXT, true },
+    { "place", "place", LW_UNIT_TEXT, true },
+};
+/* clang-format on */
+
+#define SAMPLE_COLUMN_COUNT (sizeof(sample_columns) / sizeof(sample_columns[0]))
+
 struct listing {
     const struct lw_callgraph *graph;
     struct lw_table *table;
@@ -40,6 +53,8 @@ static void add_row(struct listing *listing, uint32_t depth,
     if (lw_callgraph_has_calls(listing->graph)) {
         lw_table_add_integer(table, cost->calls);
         lw_table_add_integer(table, cost->primitive_calls);
+    } else if (listing->graph->samples > 0) {
+        lw_table_add_integer(table, cost->total_samples);
     }
     lw_analysis_add_seconds(table, cost->self_s);
     lw_analysis_add_seconds(table, cost->total_s);
@@ -100,7 +115,9 @@ bool lw_neighbours_run(const struct lw_profile *profile, const struct lw_query *
            lw_query_select(query, &graph, &selection, err) &&
            (listing.edges = lw_alloc((graph.edge_count + 1) * sizeof(uint32_t), err));
     if (done) {
-        if (!lw_callgraph_has_calls(&graph))
+        if (graph.samples > 0)
+            lw_table_init(table, sample_columns, SAMPLE_COLUMN_COUNT);
+        else if (!lw_callgraph_has_calls(&graph))
             lw_table_init(table, columns + CALLS_COLUMNS, COLUMN_COUNT - CALLS_COLUMNS);
         for (size_t i = 0; i < selection.count; i++)
             add_function(&listing, selection.functions[i]);

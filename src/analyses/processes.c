@@ -21,12 +21,27 @@ static const struct lw_column columns[] = {
     { "time_ns", "in functions", LW_UNIT_NS, false },
     { "command", "command", LW_UNIT_TEXT, true },
 };
+
+/* Where there are samples and no calls. */
+static const struct lw_column sample_columns[] = {
+    { "pid", "process", LW_UNIT_TEXT, false },
+    { "parent_pid", "parent", LW_UNIT_TEXT, false },
+    { "rank", "rank", LW_UNIT_COUNT, false },
+    { "python", "python", LW_UNIT_TEXT, false },
+    { "after_ns", "began after", LW_UNIT_NS, false },
+    { "lived_ns", "lived", LW_UNIT_NS, false },
+    { "exit_code", "exit", LW_UNIT_COUNT, false },
+    { "threads", "threads", LW_UNIT_COUNT, false },
+    { "samples", "samples", LW_UNIT_COUNT, false },
+    { "time_ns", "sampled", LW_UNIT_NS, false },
+    { "command", "command", LW_UNIT_TEXT, true },
+};
 /* clang-format on */
 
 #define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
 
 struct work {
-    uint64_t threads, calls;
+    uint64_t threads, calls, samples;
     uint64_t called_ns, sampled_ns;
 };
 
@@ -42,9 +57,12 @@ static void add_up(const struct lw_profile *profile, struct work *works)
         work->calls += profile->calls[i].calls;
         work->called_ns += profile->calls[i].self_ns;
     }
-    for (size_t i = 0; i < profile->sample_count; i++)
-        works[threads[profile->samples[i].thread].process].sampled_ns +=
-            profile->samples[i].weight_ns;
+    for (size_t i = 0; i < profile->sample_count; i++) {
+        struct work *work = &works[threads[profile->samples[i].thread].process];
+
+        work->samples += profile->samples[i].count;
+        work->sampled_ns += profile->samples[i].weight_ns;
+    }
 }
 
 static void add_integer(struct lw_table *table, bool is_known, uint64_t value)
@@ -91,7 +109,10 @@ static void add_process(struct lw_table *table, const struct lw_profile *profile
     add_integer(table, start_ns && end_ns >= start_ns, end_ns - start_ns);
     add_integer(table, process->exit_code >= 0, (uint64_t)process->exit_code);
     lw_table_add_integer(table, (int64_t)work->threads);
-    add_integer(table, profile->call_count > 0, work->calls);
+    if (table->columns == sample_columns)
+        add_integer(table, work->samples > 0, work->samples);
+    else
+        add_integer(table, profile->call_count > 0, work->calls);
     lw_table_add_integer(table,
                          (int64_t)(work->calls ? work->called_ns : work->sampled_ns));
     add_text(table, profile, process->command);
@@ -110,6 +131,8 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     works = lw_zalloc(profile->process_count, sizeof(*works), err);
     if (!works)
         return false;
+    if (profile->call_count == 0 && profile->sample_count > 0)
+        lw_table_init(table, sample_columns, COLUMN_COUNT);
     add_up(profile, works);
     for (size_t i = 0; i < profile->process_count; i++)
         add_process(table, profile, &profile->processes[i], &works[i]);

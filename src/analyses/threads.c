@@ -18,14 +18,33 @@ static const struct lw_column columns[] = {
     { "time_share", "share", LW_UNIT_SHARE, false },
     { "longest", "longest in", LW_UNIT_TEXT, true },
 };
+
+/* Where there are samples and no calls: also what part of its time each state had. */
+static const struct lw_column sample_columns[] = {
+    { "pid", "process", LW_UNIT_TEXT, false },
+    { "tid", "id", LW_UNIT_TEXT, false },
+    { "thread", "thread", LW_UNIT_TEXT, true },
+    { "lived_ns", "lived", LW_UNIT_NS, false },
+    { "samples", "samples", LW_UNIT_COUNT, false },
+    { "time_ns", "sampled", LW_UNIT_NS, false },
+    { "time_share", "share", LW_UNIT_SHARE, false },
+    { "cpu_share", "on CPU", LW_UNIT_SHARE, false },
+    { "gil_share", "with GIL", LW_UNIT_SHARE, false },
+    { "wait_share", "waiting", LW_UNIT_SHARE, false },
+    { "gc_share", "in GC", LW_UNIT_SHARE, false },
+    { "longest", "longest in", LW_UNIT_TEXT, true },
+};
 /* clang-format on */
 
 #define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
+#define SAMPLE_COLUMN_COUNT (sizeof(sample_columns) / sizeof(sample_columns[0]))
 
 struct work {
-    uint64_t calls;
+    uint64_t calls, samples;
     uint64_t called_ns, sampled_ns;
-    lw_stack_id longest; /* where most time of one row was spent */
+    uint64_t states_ns[LW_STATES_GC + 1]; /* by enum lw_states, which overlap */
+    bool has_states;                      /* of some sample it is known */
+    lw_stack_id longest;                  /* where most time of one row was spent */
     uint64_t longest_ns;
 };
 
@@ -48,10 +67,16 @@ static void add_up(const struct lw_profile *profile, struct work *works)
     }
     for (size_t i = 0; i < profile->sample_count; i++) {
         const struct lw_sample *sample = &profile->samples[i];
+        struct work *work = &works[sample->thread];
 
-        works[sample->thread].sampled_ns += sample->weight_ns;
-        if (works[sample->thread].calls == 0)
-            add_time(&works[sample->thread], sample->stack, sample->weight_ns);
+        work->samples += sample->count;
+        work->has_states |= sample->state != LW_STATE_UNKNOWN;
+        work->sampled_ns += sample->weight_ns;
+        for (int s = 0; s <= LW_STATES_GC; s++)
+            if (lw_states_have((enum lw_states)s, sample->state))
+                work->states_ns[s] += sample->weight_ns;
+        if (work->calls == 0)
+            add_time(work, sample->stack, sample->weight_ns);
     }
 }
 
@@ -70,6 +95,14 @@ static uint64_t lived_ns(const struct lw_profile *profile,
 
     return thread->start_ns && end_ns > thread->start_ns ? end_ns - thread->start_ns
                                                          : 0;
+}
+
+static void add_count(struct lw_table *table, uint64_t count, bool is_known)
+{
+    if (is_known)
+        lw_table_add_integer(table, (int64_t)count);
+    else
+        lw_table_add_none(table);
 }
 
 static uint64_t time_of(const struct work *work)
@@ -93,12 +126,15 @@ static void add_thread(struct lw_table *table, const struct lw_profile *profile,
         lw_table_add_integer(table, (int64_t)lived_ns(profile, thread));
     else
         lw_table_add_none(table);
-    if (profile->call_count)
-        lw_table_add_integer(table, (int64_t)work->calls);
-    else
-        lw_table_add_none(table);
+    add_count(table, table->columns == sample_columns ? work->samples : work->calls,
+              profile->call_count || work->samples);
     lw_table_add_integer(table, (int64_t)time_of(work));
     lw_analysis_add_share(table, (double)time_of(work), (double)all_ns);
+    for (int s = LW_STATES_CPU; table->columns == sample_columns && s <= LW_STATES_GC;
+         s++)
+        lw_analysis_add_share(table,
+                              work->has_states ? (double)work->states_ns[s] : NAN,
+                              (double)work->sampled_ns);
     if (work->longest != LW_NO_STACK) {
         const struct lw_frame *frame =
             lw_profile_frame(profile, stacks[work->longest].frame);
@@ -128,6 +164,8 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
         lw_free(threads);
         return false;
     }
+    if (profile->call_count == 0 && profile->sample_count > 0)
+        lw_table_init(table, sample_columns, SAMPLE_COLUMN_COUNT);
     add_up(profile, works);
     for (size_t i = 0; i < profile->thread_count; i++)
         all_ns += !threads || threads[i] ? time_of(&works[i]) : 0;

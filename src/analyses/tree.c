@@ -24,6 +24,18 @@ static const struct lw_column columns[] = {
 };
 /* clang-format on */
 
+/* The same, where there are samples and no calls. */
+/* clang-format off */
+static const struct lw_column sample_columns[] = {
+    { "total_samples", "samples", LW_UNIT_COUNT, false },
+    { "self_ns", "self", LW_UNIT_NS, false },
+    { "total_ns", "total", LW_UNIT_NS, false },
+    { "total_share", "share", LW_UNIT_SHARE, false },
+    { "function", "function", LW_UNIT_TEXT, true },
+    { "place", "place", LW_UNIT_TEXT, true },
+};
+/* clang-format on */
+
 #define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
 #define CALLS_COLUMNS 1
 
@@ -230,6 +242,8 @@ static void add_node(const struct drawing *d, uint32_t number, struct lw_table *
     lw_table_row(table, node->depth - 1);
     if (d->tree.source != LW_GRAPH_SAMPLES)
         lw_table_add_integer(table, (int64_t)node->calls);
+    else if (d->tree.nodes[0].samples > 0)
+        lw_table_add_integer(table, (int64_t)node->samples);
     lw_table_add_integer(table, (int64_t)node->self_ns);
     lw_table_add_integer(table, (int64_t)node->total_ns);
     lw_analysis_add_share(table, (double)node->total_ns,
@@ -262,6 +276,8 @@ static void add_words(const struct drawing *d, struct lw_table *table)
     lw_buf_init(&text, 0);
     lw_units_add_count(&text, (int64_t)path_count);
     lw_buf_add_text(&text, path_count == 1 ? " path of calls, " : " paths of calls, ");
+    if (d->tree.source == LW_GRAPH_SAMPLES)
+        lw_analysis_add_samples(&text, d->profile, (int64_t)d->tree.nodes[0].samples);
     lw_units_add_ns(&text, (int64_t)d->tree.nodes[0].total_ns);
     if (path_count > 0)
         lw_table_set_title(table, "%s in all", lw_analysis_text(table, &text));
@@ -289,7 +305,9 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     done = lw_calltree_init(&d.tree, profile, query->source, threads, err) &&
            apply_restrictions(&d, err) && choose_nodes(&d, err) && link_nodes(&d, err);
     if (done) {
-        if (d.tree.source == LW_GRAPH_SAMPLES)
+        if (d.tree.source == LW_GRAPH_SAMPLES && d.tree.nodes[0].samples > 0)
+            lw_table_init(table, sample_columns, COLUMN_COUNT);
+        else if (d.tree.source == LW_GRAPH_SAMPLES)
             lw_table_init(table, columns + CALLS_COLUMNS, COLUMN_COUNT - CALLS_COLUMNS);
         add_nodes(&d, table);
         add_words(&d, table);

@@ -6,12 +6,14 @@
 #include "cmd/command.h"
 #include "cmd/profiles.h"
 #include "cmd/progress.h"
+#include "model/states.h"
 #include "writers/writer.h"
 
 struct args {
     bool diff;
     const char *to;     /* format; NULL: by the suffix of output */
     const char *output; /* NULL: standard output */
+    unsigned states;    /* enum lw_states */
 };
 
 /* clang-format off */
@@ -25,6 +27,7 @@ static const struct lw_option options[] = {
     OPT(0, "diff", LW_ARG_FLAG, diff, NULL,
         "of two profiles, what the second has more or less than the first, by function "
         "and caller"),
+    OPT(0, "state", LW_ARG_CHOICE, states, LW_STATES_WORDS, LW_STATES_HELP),
     LW_OPT_END
 };
 /* clang-format on */
@@ -110,6 +113,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
     const struct args *a = args;
     const struct lw_writer *writer = choose_writer(a, err);
+    struct lw_profile part = { 0 };
     struct lw_profile *profile;
     bool done;
 
@@ -122,7 +126,9 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         return LW_EXIT_USAGE;
     profile = a->diff ? lw_profiles_open_diff(argv, writer->want, err)
                       : lw_profiles_open(argv, (size_t)argc, writer->want, NULL, err);
-    done = profile && write_profile(writer, profile, a->output ? a->output : "-", err);
+    done = profile && lw_states_take(&part, profile, (enum lw_states)a->states, err) &&
+           write_profile(writer, &part, a->output ? a->output : "-", err);
+    lw_states_release(&part);
     lw_profile_free(profile);
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;
 }

@@ -220,6 +220,7 @@ static bool print_view(const struct request *request, const struct lw_profile *p
 static bool answer(const struct request *request, const struct lw_query *query,
                    struct lw_buf *out, struct lw_error *err)
 {
+    struct lw_profile part = { 0 };
     struct lw_profile *profile;
     struct lw_buf head;
     bool done = false;
@@ -227,10 +228,11 @@ static bool answer(const struct request *request, const struct lw_query *query,
     lw_buf_init(&head, 0);
     profile = lw_profiles_open(request->profiles, request->profile_count,
                                request->view->want, &head, err);
-    if (profile)
+    if (profile && lw_states_take(&part, profile, query->states, err))
         done = request->args->style == STYLE_PSTATS
-                   ? print_as_pstats(request, profile, query, &head, out, err)
-                   : print_view(request, profile, query, out, err);
+                   ? print_as_pstats(request, &part, query, &head, out, err)
+                   : print_view(request, &part, query, out, err);
+    lw_states_release(&part);
     lw_profile_free(profile);
     lw_buf_release(&head);
     return done;
@@ -244,10 +246,15 @@ static bool answer_diff(const struct request *request, const struct lw_query *qu
     struct lw_profile *before = lw_profiles_open(names, 1, want, NULL, err);
     struct lw_profile *after =
         before ? lw_profiles_open(names + 1, 1, want, NULL, err) : NULL;
+    struct lw_profile parts[2] = { { 0 } };
     struct lw_table table = { 0 };
-    bool done = after && lw_diff_run(before, after, query, &table, err) &&
+    bool done = after && lw_states_take(&parts[0], before, query->states, err) &&
+                lw_states_take(&parts[1], after, query->states, err) &&
+                lw_diff_run(&parts[0], &parts[1], query, &table, err) &&
                 print_table(request->args, &table, out, err);
 
+    lw_states_release(&parts[0]);
+    lw_states_release(&parts[1]);
     lw_table_release(&table);
     lw_profile_free(before);
     lw_profile_free(after);

@@ -78,7 +78,8 @@ static bool print_view(const struct lw_profile *profile, const struct lw_analysi
     bool done;
 
     lw_buf_init(&out, 0);
-    done = view->run(profile, query, &table, err) && lw_table_check(&table, err);
+    done = lw_analysis_run(view, profile, query, &table, err) &&
+           lw_table_check(&table, err);
     if (done) {
         lw_render_text(&table, &options, &out);
         done = lw_buf_check(&out, err);

@@ -70,6 +70,8 @@ bool lw_view_args_ask(const struct lw_view_args *args, const struct lw_analysis 
     query->reverse ^= args->reverse;
     query->strip |= args->strip;
     query->source = (enum lw_graph_source)args->source;
+    query->states = (enum lw_states)args->states;
+    query->with_error = args->error || !(usual & LW_USUAL_ROWS);
     query->thread = args->thread;
     query->process = args->process;
     query->max_depth = args->depth;
@@ -83,5 +85,6 @@ bool lw_view_args_given(const struct lw_view_args *args)
 {
     return args->sort.count || args->reverse || args->strip || args->mine ||
            args->match.count || args->limit != LW_NO_LIMIT || args->min_share ||
-           args->depth || args->thread || args->process || args->source;
+           args->depth || args->thread || args->process || args->source ||
+           args->states || args->error;
 }

@@ -20,6 +20,8 @@ struct lw_view_args {
     const char *thread;
     const char *process;
     unsigned source; /* enum lw_graph_source */
+    unsigned states; /* enum lw_states */
+    bool error;
 };
 
 /* clang-format off */
@@ -53,7 +55,11 @@ struct lw_view_args {
     { 0, "process", LW_ARG_TEXT, offsetof(type, member.process), "PID", \
       "only that process" }, \
     { 0, "from", LW_ARG_CHOICE, offsetof(type, member.source), "any|calls|samples", \
-      "which of its measurements, where it has several" }
+      "which of its measurements, where it has several" }, \
+    { 0, "state", LW_ARG_CHOICE, offsetof(type, member.states), LW_STATES_WORDS, \
+      LW_STATES_HELP }, \
+    { 0, "error", LW_ARG_FLAG, offsetof(type, member.error), NULL, \
+      "how far off shares of samples may be; JSON and CSV always say it" }
 /* clang-format on */
 
 /* What is done when nobody says otherwise. */

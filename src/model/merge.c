@@ -380,6 +380,8 @@ static void negate(struct lw_graph_cost *cost)
 {
     cost->primitive_calls = lw_calls_negate(cost->primitive_calls);
     cost->calls = lw_calls_negate(cost->calls);
+    cost->self_samples = lw_calls_negate(cost->self_samples);
+    cost->total_samples = lw_calls_negate(cost->total_samples);
     cost->self_s = -cost->self_s;
     cost->total_s = -cost->total_s;
 }

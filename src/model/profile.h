@@ -158,6 +158,7 @@ struct lw_profile {
     uint64_t end_ns;        /* 0: not known */
     uint64_t wall_start_ns; /* the same moment as start_ns, since 1970; 0: not known */
     bool has_c_calls;       /* builtins were recorded too */
+    unsigned char states;   /* enum lw_states of the samples that are there */
 };
 
 void lw_profile_free(struct lw_profile *profile); /* NULL is fine */

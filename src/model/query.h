@@ -8,6 +8,7 @@
 
 #include "base/pattern.h"
 #include "model/callgraph.h"
+#include "model/states.h"
 
 /* Sorting */
 
@@ -70,8 +71,10 @@ struct lw_query {
     size_t restriction_capacity;
 
     enum lw_graph_source source;
-    const char *thread;  /* only threads of this name or id; NULL: all. Borrowed */
-    const char *process; /* only processes of this pid; NULL: all. Borrowed */
+    enum lw_states states; /* of samples; the caller takes the part of the profile */
+    bool with_error;       /* how far off shares of samples may be */
+    const char *thread;    /* only threads of this name or id; NULL: all. Borrowed */
+    const char *process;   /* only processes of this pid; NULL: all. Borrowed */
 
     bool in_shell; /* a hint says what to type there, not a command line */
 

@@ -200,6 +200,7 @@ static bool read_caller_cost(struct reading *r, struct lw_graph_cost *cost,
 {
     struct lw_marshal_value value;
 
+    *cost = (struct lw_graph_cost){ 0 };
     if (!lw_marshal_next(&r->in, &value, err))
         return false;
     if (value.kind == LW_MARSHAL_INT && fabs(value.number) < 0x1p63) {
@@ -250,7 +251,7 @@ static bool read_callers(struct reading *r, uint32_t callee, struct lw_error *er
 static bool read_function(struct reading *r, const struct lw_marshal_value *key,
                           struct lw_error *err)
 {
-    struct lw_graph_function function;
+    struct lw_graph_function function = { 0 };
     struct lw_marshal_value value;
     uint32_t index;
 

@@ -156,11 +156,22 @@ static void print_per_call(struct lw_buf *out, double seconds, int64_t calls)
         print_seconds(out, seconds / (double)calls);
 }
 
+/* Of a sampled profile, in the place of calls: samples with it on top, and with it
+ * anywhere. */
+static void print_counts(struct printing *p, int width,
+                         const struct lw_graph_cost *cost)
+{
+    if (p->graph->samples > 0)
+        print_calls(p->out, width, cost->self_samples, cost->total_samples);
+    else
+        print_calls(p->out, width, cost->calls, cost->primitive_calls);
+}
+
 static void print_line(struct printing *p, uint32_t index)
 {
     const struct lw_graph_cost *cost = &p->graph->functions[index].cost;
 
-    print_calls(p->out, 9, cost->calls, cost->primitive_calls);
+    print_counts(p, 9, cost);
     lw_buf_add_char(p->out, ' ');
     print_seconds(p->out, cost->self_s);
     lw_buf_add_char(p->out, ' ');
@@ -200,15 +211,20 @@ static void print_stats(struct printing *p, const char *head)
     if (head)
         lw_buf_addf(p->out, "%s\n\n", head);
     print_top_level(p);
-    lw_buf_addf(p->out, "         %" PRId64 " function calls ", graph->calls);
+    if (graph->samples > 0)
+        lw_buf_addf(p->out, "         %" PRId64 " samples%s ", graph->samples,
+                    lw_states_phrase((enum lw_states)graph->profile->states));
+    else
+        lw_buf_addf(p->out, "         %" PRId64 " function calls ", graph->calls);
     if (graph->calls != graph->primitive_calls)
         lw_buf_addf(p->out, "(%" PRId64 " primitive calls) ", graph->primitive_calls);
     lw_buf_addf(p->out, "in %.3f seconds\n\n", graph->total_s);
     if (p->selection->count == 0)
         return;
     print_order(p);
-    lw_buf_add_text(p->out, "   ncalls  tottime  percall  cumtime  percall "
-                            "filename:lineno(function)\n");
+    lw_buf_addf(p->out,
+                "%9s  tottime  percall  cumtime  percall filename:lineno(function)\n",
+                graph->samples > 0 ? "nsamples" : "ncalls");
     for (size_t i = 0; i < p->selection->count; i++)
         print_line(p, p->selection->functions[i]);
     lw_buf_add_text(p->out, "\n\n");
@@ -240,7 +256,7 @@ static void print_neighbour(struct printing *p, const struct neighbour *neighbou
 
     if (lw_graph_cost_is_known(cost)) {
         lw_buf_add_repeat(p->out, ' ', is_first ? 0 : p->width + 1);
-        print_calls(p->out, is_first ? 7 : 9, cost->calls, cost->primitive_calls);
+        print_counts(p, is_first ? 7 : 9, cost);
         lw_buf_add_char(p->out, ' ');
         print_seconds(p->out, cost->self_s);
         lw_buf_add_char(p->out, ' ');
@@ -314,7 +330,8 @@ static bool print_calls_of(struct printing *p, bool callers, struct lw_error *er
     lw_buf_add_text(p->out, callers ? "was called by...\n" : "called...\n");
     if (has_caller_times(p->graph)) {
         lw_buf_add_repeat(p->out, ' ', p->width);
-        lw_buf_add_text(p->out, "    ncalls  tottime  cumtime\n");
+        lw_buf_addf(p->out, "%10s  tottime  cumtime\n",
+                    p->graph->samples > 0 ? "nsamples" : "ncalls");
     }
     for (size_t i = 0; i < p->selection->count; i++)
         print_call_line(p, p->selection->functions[i], callers, neighbours);
