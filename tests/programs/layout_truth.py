@@ -130,9 +130,12 @@ def frame_now():
     return u64(at + layout["frame_previous"]).value
 
 
-def frames(depth):
+def frames(depth, from_c=False):
+    """Walk the stack from DEPTH calls below; C is between the last two, FROM_C."""
+    if depth > 1 or (depth and not from_c):
+        return frames(depth - 1, from_c)
     if depth:
-        return frames(depth - 1)
+        return list(map(frames, [0], [from_c]))
     at = frame_now()
     shims = (layout["owner_shim"], layout["owner_shim_too"])
     mine = sys._getframe()
@@ -155,6 +158,10 @@ def frames(depth):
         # Ours moves as we look; free threads have their bytecode elsewhere.
         if not first and not has("code_tlbc"):
             same("frame_instruction", lasti, mine.f_lasti)
+        if first:
+            same("frame_locals", u64(at + layout["frame_locals"]).value & ~7, id(0))
+        if first and has("frame_is_entry"):
+            same("frame_is_entry", u8(at + layout["frame_is_entry"]).value, from_c)
         if first and layout.get("has_data_stack"):
             data_stack(at, code)
         first = False
@@ -173,8 +180,6 @@ def data_stack(frame, code):
     same("chunk_previous", u64(chunk + layout["chunk_previous"]).value, 0)
     here = id(sys._getframe().f_code)
     same("frame sizes", frame + frame_bytes(code) + frame_bytes(here), top)
-    locals_at = frame + layout["frame_locals"]
-    same("frame_locals", u64(locals_at).value & ~7, id(0))
 
 
 def frame_bytes(code):
@@ -189,6 +194,7 @@ def frame_bytes(code):
 def codes():
     def sample(a, b, *, c=1):
         x = [a + b + c for _ in range(3)]
+        print(a, b, (c, a, b, (c, a, b, (c, a, b))))
         return lambda: (x, a)
 
     code = sample.__code__
@@ -315,6 +321,7 @@ locks()
 collector()
 frames(0)
 frames(5)
+frames(5, from_c=True)
 codes()
 objects()
 texts()
