@@ -206,8 +206,9 @@ const struct lw_writer lw_writer_callgrind = {
     .summary = "what kcachegrind and callgrind_annotate open",
     .suffixes = ".callgrind",
     .lacks =
-        "along which paths, in which thread and when functions were called, and how "
-        "often those that nobody called; where calls were not counted, each pair has 1",
+        "along which paths, in which thread and when functions were called; how often "
+        "those that nobody called, and the totals of those that call each other; where "
+        "calls were not counted, each pair has 1",
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
     .write = write_callgrind,
 };
