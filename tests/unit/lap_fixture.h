@@ -103,8 +103,8 @@ static inline void fixture_round(struct lw_lap_writer *w, struct fixture_ids ids
                                    { ids.main, ids.leaf, 5, 7000 },
                                    { ids.worker, ids.leaf, 2, 300 } };
     struct lw_sample samples[] = {
-        { now, 1000000, ids.main, ids.leaf, LW_STATE_CPU | LW_STATE_HAS_GIL },
-        { now + 999000, 1000100, ids.worker, ids.root, LW_STATE_WAIT },
+        { now, 1000000, ids.main, ids.leaf, LW_STATE_CPU | LW_STATE_HAS_GIL, 1 },
+        { now + 999000, 1000100, ids.worker, ids.root, LW_STATE_WAIT, 1 },
     };
     struct lw_span spans[] = { { now + 50, 40, ids.main, ids.leaf },
                                { now, 100 + round, ids.main, ids.root } };
