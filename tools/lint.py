@@ -35,7 +35,7 @@ LAYERS: dict[str, set[str]] = {
     "analyses": BELOW_MODEL,
     "ledger": BELOW_MODEL,
     "sampler": BELOW_MODEL,
-    "recorder": BELOW_MODEL,
+    "recorder": BELOW_MODEL | {"sampler"},
     "agent": set(),
     "tui": COLLECT | {"recorder"},
     "http": COLLECT | {"recorder"},

@@ -2,6 +2,7 @@
 
 #include "session.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,14 +19,20 @@ static struct {
     bool on;
 } session = { .collector = { .lane = -1 } };
 
-/* Hand the region over; its descriptor is not needed after. */
+/* Hand the region over, and a way to read our memory where it is wanted; neither
+ * descriptor is needed after. */
 static bool hand_over(void)
 {
     struct lw_region *region = &session.collector.region;
-    bool sent =
-        lw_handover_send(session.config.socket, LW_HELLO_REGION, region->fd,
-                         session.text, session.text_len, session.argument_count);
+    int fds[LW_HELLO_FDS] = { region->fd, -1 };
+    bool sent;
 
+    if (session.config.sample)
+        fds[LW_HELLO_FD_MEMORY] = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    sent = lw_handover_send(session.config.socket, LW_HELLO_REGION, fds, session.text,
+                            session.text_len, session.argument_count);
+    if (fds[LW_HELLO_FD_MEMORY] >= 0)
+        close(fds[LW_HELLO_FD_MEMORY]);
     close(region->fd);
     region->fd = -1;
     return sent;

@@ -31,6 +31,10 @@ static bool take(struct lw_agent_config *config, const char *key, size_t key_len
         config->timeline = len == 1 && value[0] == '1';
         return true;
     }
+    if (key_len == 6 && memcmp(key, "sample", 6) == 0) {
+        config->sample = len == 1 && value[0] == '1';
+        return true;
+    }
     if (key_len == 11 && memcmp(key, "min_span_ns", 11) == 0) {
         if (len == 0 || len >= sizeof(number))
             return false;
@@ -59,7 +63,17 @@ bool lw_agent_config_parse(struct lw_agent_config *config, const char *text)
     return config->socket[0] != '\0';
 }
 
-bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, int fd,
+/* How many of FDS there are, up to the first that is not. */
+static size_t count_fds(const int *fds)
+{
+    size_t count = 0;
+
+    while (fds && count < LW_HELLO_FDS && fds[count] >= 0)
+        count++;
+    return count;
+}
+
+bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const int *fds,
                       const char *text, size_t text_len, uint32_t argument_count)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -74,10 +88,10 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, int fd,
                               { (void *)(uintptr_t)text, text_len } };
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(LW_HELLO_FDS * sizeof(int))];
     } control = { .bytes = { 0 } };
     struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
-    size_t path_len = strlen(socket_path);
+    size_t path_len = strlen(socket_path), fd_count = count_fds(fds);
     bool sent;
     int s;
 
@@ -92,16 +106,16 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, int fd,
     if (s < 0)
         return false;
     setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    if (fd >= 0) {
+    if (fd_count > 0) {
         struct cmsghdr *head;
 
         message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
+        message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
         head = CMSG_FIRSTHDR(&message);
         head->cmsg_level = SOL_SOCKET;
         head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+        head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
     }
     sent = connect(s, (struct sockaddr *)&address, sizeof(address)) == 0 &&
            sendmsg(s, &message, MSG_NOSIGNAL) > 0;

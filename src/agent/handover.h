@@ -13,15 +13,17 @@ struct lw_agent_config {
     bool calls;
     bool c_calls;
     bool timeline;
+    bool sample; /* the recorder samples: give it our memory to read */
     uint64_t min_span_ns;
 };
 
 /* False: the text is not ours or is broken; CONFIG is then zeroed. */
 bool lw_agent_config_parse(struct lw_agent_config *config, const char *text);
 
-/* Send a hello of KIND with TEXT and, if FD is not -1, the descriptor. Waits at most a
+/* Send a hello of KIND with TEXT and those of FDS (LW_HELLO_FDS of them, agent/layout.h;
+ * NULL: none) that are not -1: a region must be there if anything is. Waits at most a
  * second for a recorder that does not take it. Only system calls: safe after fork. */
-bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, int fd,
+bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const int *fds,
                       const char *text, size_t text_len, uint32_t argument_count);
 
 #endif

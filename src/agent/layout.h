@@ -42,7 +42,7 @@
 
 /* The environment variable through which `lapwing run` reaches the agent. Its value is
  * comma-separated key=value: socket=PATH first, then calls=python|c|off,
- * timeline=0|1, min_span_ns=N. */
+ * timeline=0|1, min_span_ns=N, sample=0|1. */
 #define LW_AGENT_VARIABLE "LAPWING_AGENT"
 
 enum lw_agent_loss {
@@ -197,6 +197,15 @@ enum lw_agent_record_kind {
     LW_RECORD_SPAN = 1,
     LW_RECORD_MARK = 2,
     LW_RECORD_COUNTER = 3,
+};
+
+/* The descriptors that come with a hello, in this order; the last may be missing. */
+enum lw_hello_fd {
+    LW_HELLO_FD_REGION = 0,
+    LW_HELLO_FD_MEMORY = 1, /* /proc/self/mem, where the recorder samples: it may be
+                             * read though the process itself may not (Yama,
+                             * containers, seccomp) */
+    LW_HELLO_FDS = 2,
 };
 
 /* The one message on the socket (SOCK_SEQPACKET). Behind it: executable, python

@@ -3,17 +3,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "analyses/analysis.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cmd/afterwards.h"
 #include "cmd/command.h"
 #include "recorder/commit.h"
 #include "recorder/facts.h"
@@ -21,8 +20,6 @@
 #include "recorder/processes.h"
 #include "recorder/program.h"
 #include "recorder/recorder.h"
-#include "writers/render.h"
-#include "writers/writer.h"
 
 extern char **environ;
 
@@ -32,10 +29,16 @@ extern char **environ;
 #define GRACE_NS (250 * MS)
 /* git has had the whole run to answer; after a short one it gets this long more. */
 #define COMMIT_NS (300 * MS)
+/* Samples a second: a share of 1 % is known to a tenth of it after an hour, and costs
+ * nothing that can be measured. */
+#define DEFAULT_RATE 200
+#define RATE_MAX 50000
 
 enum { CALLS_OFF, CALLS_PYTHON, CALLS_TIMELINE };
 
 struct args {
+    uint64_t rate; /* of samples; 0: none */
+    bool no_sample;
     unsigned calls; /* CALLS_* */
     bool c_calls;
     uint64_t min_span_ns;
@@ -56,9 +59,12 @@ static const struct args defaults = { .max_bytes = 2ull << 30 };
 
 static const struct lw_option options[] = {
     LW_OPT_HEADING("What to record"),
+    OPT(0, "rate", LW_ARG_COUNT, rate, "HZ",
+        "sample every thread's stack this often a second (200; with --calls not at all)"),
+    OPT(0, "no-sample", LW_ARG_FLAG, no_sample, NULL, "take no samples"),
     OPT(0, "calls", LW_ARG_MODE, calls, "timeline",
-        "every Python call, exactly (the default); with =timeline each call also keeps "
-        "its own start and end"),
+        "every Python call, exactly, instead of samples; with =timeline each call also "
+        "keeps its own start and end"),
     OPT(0, "c-calls", LW_ARG_FLAG, c_calls, NULL, "calls of builtins as well"),
     OPT(0, "min-span", LW_ARG_DURATION, min_span_ns, "DURATION",
         "leave shorter calls out of the timeline (10us, 1ms)"),
@@ -79,177 +85,45 @@ static const struct lw_option options[] = {
 };
 /* clang-format on */
 
-/* What to record when nothing was asked for, decided here and nowhere else. */
+/* What to record when nothing was asked for, decided here and nowhere else. Exact calls
+ * say all that samples do, so with them there are samples only when asked for. */
 static void choose_collectors(struct args *args)
 {
-    if (args->calls == CALLS_OFF)
+    if (args->c_calls && args->calls == CALLS_OFF)
         args->calls = CALLS_PYTHON;
+    if (args->no_sample)
+        args->rate = 0;
+    else if (args->rate == 0 && args->calls == CALLS_OFF)
+        args->rate = DEFAULT_RATE;
 }
 
 /* One run, from the words of the command line to the exit code. */
 struct session {
     struct args args;
-    char **argv;    /* what is started; owned, the words are not */
-    char *run_path; /* where the run was asked to be; NULL: nowhere; owned */
-    const struct lw_writer *writer; /* of `output`, if that is a file; else NULL */
+    char **argv; /* what is started; owned, the words are not */
+    struct lw_afterwards after;
     struct lw_program program;
     struct lw_recorder recorder;
     struct lw_commit commit;
 };
 
-/* ---- saying things ------------------------------------------------------------------ */
-
-/* One line on stderr, which belongs to the program: so only when it has ended. */
-static void say(const struct session *session, const char *text)
-{
-    struct lw_buf line;
-
-    if (session->args.quiet)
-        return;
-    lw_buf_init(&line, 0);
-    lw_buf_add_text(&line, "lapwing: ");
-    lw_text_add_printable(&line, text, strlen(text));
-    lw_buf_add_char(&line, '\n');
-    if (lw_buf_check(&line, NULL) && !lw_file_write_fd(2, line.bytes, line.len)) {
-        /* Nobody listens. */
-    }
-    lw_buf_release(&line);
-}
-
-static void sayf(const struct session *session, const char *format, ...)
-    LW_PRINTF(2, 3);
-static void sayf(const struct session *session, const char *format, ...)
-{
-    char text[2000];
-    va_list list;
-
-    va_start(list, format);
-    vsnprintf(text, sizeof(text), format, list);
-    va_end(list);
-    say(session, text);
-}
-
-/* Nobody said hello: say why, as far as the command line tells. */
-static void explain_silence(const struct session *session)
+/* Nobody was recorded: why, as far as the command line tells. */
+static const char *explain_silence(const struct session *session, char *text,
+                                   size_t size)
 {
     char option = lw_inject_shut_out(session->argv);
-    const char *command = lw_text_basename(session->argv[0]);
 
-    if (option)
-        sayf(session,
-             "Python was started with -%c, which keeps Lapwing's agent out: no calls "
-             "were recorded",
-             option);
+    if (option && session->args.calls != CALLS_OFF)
+        snprintf(
+            text, size,
+            "Python was started with -%c, which keeps Lapwing's agent out: no calls "
+            "were recorded",
+            option);
     else
-        sayf(session,
-             "%s started no Python that Lapwing could enter: no calls were recorded",
-             command);
-}
-
-/* What is missing from the whole run; what a process lacks is in its report. */
-static void say_what_is_missing(const struct session *session)
-{
-    const struct lw_run_info *info = &session->recorder.run.info;
-    const char *note = lw_run_info_fact(info, "note");
-
-    for (size_t i = 0; i < info->loss_count; i++) {
-        const struct lw_run_loss *loss = &info->losses[i];
-
-        if (loss->count == 1)
-            say(session, loss->cause);
-        else
-            sayf(session, "%s (%llu %s)", loss->cause, (unsigned long long)loss->count,
-                 loss->unit);
-    }
-    if (note)
-        say(session, note);
-    if (session->recorder.is_over_size)
-        say(session, "the run is larger than --max-size, and nothing in it is left to "
-                     "thin out");
-    if (session->recorder.last_number == 0 && session->recorder.refused_count == 0)
-        explain_silence(session);
-}
-
-static void say_where(const struct session *session)
-{
-    const char *path = session->recorder.run.path;
-
-    if (session->recorder.last_number == 0)
-        sayf(session, "the run is %s, with no process in it", path);
-    else if (session->run_path)
-        sayf(session, "the run is %s; next: lapwing report %s functions", path, path);
-    else
-        sayf(session, "the run is %s; next: lapwing report functions", path);
-}
-
-/* ---- afterwards --------------------------------------------------------------------- */
-
-static bool print_summary(const struct session *session, struct lw_error *err)
-{
-    const struct lw_analysis *view = &lw_analysis_summary;
-    struct lw_render_options shown = lw_render_options_for_fd(STDERR_FILENO);
-    struct lw_profile *profile =
-        lw_lap_load(session->recorder.run.path, view->want, err);
-    struct lw_table table = { 0 };
-    struct lw_query query;
-    struct lw_buf out;
-    bool done;
-
-    lw_query_init(&query);
-    lw_buf_init(&out, 0);
-    done = profile && view->run(profile, &query, &table, err) &&
-           lw_table_check(&table, err);
-    if (done) {
-        lw_render_text(&table, &shown, &out);
-        done = lw_buf_check(&out, err);
-    }
-    if (done && !lw_file_write_fd(STDERR_FILENO, out.bytes, out.len)) {
-        /* Nobody listens. */
-    }
-    lw_table_release(&table);
-    lw_buf_release(&out);
-    lw_query_release(&query);
-    lw_profile_free(profile);
-    return done;
-}
-
-/* Write the file that was asked for beside the run. */
-static bool write_file(const struct session *session, struct lw_error *err)
-{
-    struct lw_profile *profile =
-        lw_lap_load(session->recorder.run.path, session->writer->want, err);
-    struct lw_buf out;
-    bool done;
-
-    lw_buf_init(&out, 0);
-    done = profile && session->writer->write(profile, &out, err) &&
-           lw_buf_check(&out, err) &&
-           lw_file_replace(session->args.output, out.bytes, out.len, err);
-    lw_buf_release(&out);
-    lw_profile_free(profile);
-    return done;
-}
-
-/* The run is on disk: show it, as far as somebody wants to see. The exit code is the
- * program's, so what goes wrong here is only said. */
-static void show(const struct session *session)
-{
-    struct lw_error err = { LW_OK, "" };
-    bool has_calls = session->recorder.last_number > 0;
-
-    if (session->writer && has_calls) {
-        if (write_file(session, &err))
-            sayf(session, "%s is written", session->args.output);
-        else
-            say(session, err.text);
-    }
-    if (session->args.quiet)
-        return;
-    if (!session->args.no_summary && has_calls && !print_summary(session, &err))
-        say(session, err.text);
-    if (session->args.no_summary || !has_calls)
-        say_what_is_missing(session);
-    say_where(session);
+        snprintf(text, size,
+                 "%s started no Python that Lapwing could enter: nothing was recorded",
+                 lw_text_basename(session->argv[0]));
+    return text;
 }
 
 /* ---- what to start ------------------------------------------------------------------ */
@@ -294,63 +168,17 @@ static bool choose_words(struct session *session, int argc, char **words,
     return true;
 }
 
-/* That a file cannot be written shall be known now, not after a day of training. */
-static bool can_write_beside(const char *path, struct lw_error *err)
-{
-    size_t folder_len = (size_t)(lw_text_basename(path) - path);
-    struct lw_buf name;
-    int fd = -1;
-
-    lw_buf_init(&name, 0);
-    lw_buf_add(&name, path, folder_len);
-    lw_buf_add_text(&name, ".lapwing-XXXXXX");
-    if (lw_buf_check(&name, err)) {
-        fd = mkostemp(name.bytes, O_CLOEXEC);
-        if (fd < 0)
-            lw_fail_errno(err, "cannot write %s", path);
-    }
-    if (fd >= 0) {
-        unlink(name.bytes);
-        close(fd);
-    }
-    lw_buf_release(&name);
-    return fd >= 0;
-}
-
-/* -o says where the run goes (x and x.lap are x.lap), or which file to write of it. */
-static bool choose_output(struct session *session, struct lw_error *err)
-{
-    const char *output = session->args.output;
-    size_t len = output ? strlen(output) : 0;
-    struct lw_buf path;
-
-    if (!output)
-        return true;
-    session->writer = lw_writer_for_path(output);
-    if (session->writer)
-        return can_write_beside(output, err);
-    while (len > 1 && output[len - 1] == '/')
-        len--;
-    lw_buf_init(&path, 0);
-    lw_buf_add(&path, output, len);
-    if (!lw_text_ends(path.bytes ? path.bytes : "", LW_RUN_SUFFIX))
-        lw_buf_add_text(&path, LW_RUN_SUFFIX);
-    if (lw_buf_check(&path, err))
-        session->run_path = lw_copy_text(path.bytes, path.len, err);
-    lw_buf_release(&path);
-    return session->run_path != NULL;
-}
-
 /* ---- the run ------------------------------------------------------------------------ */
 
 static bool open_recorder(struct session *session, const char *program,
                           struct lw_error *err)
 {
     struct lw_recorder_options recorder = {
-        .path = session->run_path,
+        .path = session->after.run_path,
         .program = session->args.name ? session->args.name : program,
         .max_bytes = session->args.max_bytes,
         .system = !session->args.no_system,
+        .sample_rate = (double)session->args.rate,
     };
 
     if (!lw_recorder_open(&session->recorder, &recorder, err))
@@ -366,7 +194,9 @@ static bool start(struct session *session, struct lw_error *err)
 {
     struct lw_inject_options inject = {
         .socket = session->recorder.listener.path,
+        .calls = session->args.calls != CALLS_OFF,
         .c_calls = session->args.c_calls,
+        .sample = session->args.rate > 0,
         .timeline = session->args.calls == CALLS_TIMELINE,
         .min_span_ns = session->args.min_span_ns,
     };
@@ -377,6 +207,10 @@ static bool start(struct session *session, struct lw_error *err)
                    lw_program_start(&session->program, session->argv, environment, err);
 
     session->recorder.child_pid = session->program.pid;
+    if (started &&
+        !lw_follow_add(&session->recorder.follow, session->program.pid, NULL)) {
+        /* Then only those that say hello are recorded. */
+    }
     lw_free(environment);
     lw_free(folder);
     return started;
@@ -439,17 +273,19 @@ static void record(struct session *session)
     lw_commit_wait(&session->commit, lw_clock_ns() + COMMIT_NS);
     save_commit(session);
     if (!lw_recorder_finish(recorder, &err))
-        say(session, err.text);
+        lw_afterwards_say(&session->after, err.text);
 }
 
 static int run_session(struct session *session, int argc, char **words,
                        struct lw_error *err)
 {
     int code = LW_EXIT_RUN_FAILED;
+    char silence[2000];
 
     if (!choose_words(session, argc, words, err))
         return session->program.failure_code ? session->program.failure_code : code;
-    if (!choose_output(session, err) || !open_recorder(session, words[0], err))
+    if (!lw_afterwards_choose(&session->after, err) ||
+        !open_recorder(session, words[0], err))
         return code;
     if (!start(session, err)) {
         lw_recorder_discard(&session->recorder);
@@ -457,7 +293,8 @@ static int run_session(struct session *session, int argc, char **words,
     }
     lw_commit_ask(&session->commit);
     record(session);
-    show(session);
+    lw_afterwards_show(&session->after, &session->recorder,
+                       explain_silence(session, silence, sizeof(silence)));
     return lw_program_exit_code(&session->program);
 }
 
@@ -469,6 +306,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (((const struct args *)args)->min_span_ns &&
         ((const struct args *)args)->calls != CALLS_TIMELINE)
         return lw_usage(err, "--min-span is for --calls=timeline");
+    if (((const struct args *)args)->rate > RATE_MAX)
+        return lw_usage(err, "--rate is at most %d", RATE_MAX);
     session = lw_zalloc(1, sizeof(*session), err);
     if (!session)
         return code;
@@ -476,12 +315,17 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     session->commit.fd = -1;
     lw_recorder_init(&session->recorder);
     choose_collectors(&session->args);
+    session->after = (struct lw_afterwards){
+        .quiet = session->args.quiet,
+        .no_summary = session->args.no_summary,
+        .output = session->args.output,
+    };
     if (lw_program_init(&session->program, err)) {
         code = run_session(session, argc, argv, err);
         lw_commit_release(&session->commit);
         lw_recorder_release(&session->recorder);
         lw_free(session->argv);
-        lw_free(session->run_path);
+        lw_afterwards_release(&session->after);
         lw_program_die_alike(&session->program);
         lw_program_release(&session->program);
     }

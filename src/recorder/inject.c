@@ -148,12 +148,20 @@ static void add_python_path(struct lw_buf *out, const char *folder, const char *
     lw_buf_add_char(out, '\0');
 }
 
+static const char *calls_word(const struct lw_inject_options *options)
+{
+    if (!options->calls)
+        return "off";
+    return options->c_calls ? "c" : "python";
+}
+
 static void add_agent(struct lw_buf *out, const struct lw_inject_options *options)
 {
     lw_buf_addf(out,
-                LW_AGENT_VARIABLE "=socket=%s,calls=%s,timeline=%d,min_span_ns=%llu",
-                options->socket, options->c_calls ? "c" : "python", options->timeline,
-                (unsigned long long)options->min_span_ns);
+                LW_AGENT_VARIABLE "=socket=%s,calls=%s,timeline=%d,min_span_ns=%llu,"
+                                  "sample=%d",
+                options->socket, calls_word(options), options->timeline,
+                (unsigned long long)options->min_span_ns, options->sample);
     lw_buf_add_char(out, '\0');
 }
 

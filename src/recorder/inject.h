@@ -14,7 +14,9 @@
 /* What the agent shall do, as LAPWING_AGENT says it (agent/layout.h). */
 struct lw_inject_options {
     const char *socket; /* path */
+    bool calls;         /* every call */
     bool c_calls;       /* builtins too */
+    bool sample;        /* the recorder samples */
     bool timeline;      /* each call as a span */
     uint64_t min_span_ns;
 };

@@ -134,10 +134,22 @@ bool lw_listener_accept(struct lw_listener *listener)
     return came;
 }
 
-/* The descriptor that came along, or -1; more than one, or anything else, is closed. */
-static int take_descriptor(struct msghdr *message)
+void lw_hello_close(struct lw_hello *hello)
 {
-    int taken = -1;
+    int *fds[] = { &hello->region_fd, &hello->memory_fd, &hello->pid_fd };
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+/* The descriptors that came along; one too many is closed. */
+static void take_descriptors(struct msghdr *message, struct lw_hello *hello)
+{
+    int *places[LW_HELLO_FDS] = { &hello->region_fd, &hello->memory_fd };
+    size_t taken = 0;
 
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part;
          part = CMSG_NXTHDR(message, part)) {
@@ -150,13 +162,12 @@ static int take_descriptor(struct msghdr *message)
             int fd;
 
             memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
-            if (taken < 0)
-                taken = fd;
+            if (taken < LW_HELLO_FDS)
+                *places[taken++] = fd;
             else
                 close(fd);
         }
     }
-    return taken;
 }
 
 /* The kernel's word on who the peer is; false: not somebody we listen to. */
@@ -214,18 +225,17 @@ static enum heard hear(struct lw_listener *listener, const struct lw_guest *gues
     ssize_t len = recvmsg(guest->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
     memset(hello, 0, sizeof(*hello));
-    hello->region_fd = hello->pid_fd = -1;
+    hello->region_fd = hello->memory_fd = hello->pid_fd = -1;
     if (len < 0 && (errno == EAGAIN || errno == EINTR))
         return lw_clock_ns() - guest->since_ns < GUEST_NS ? HEARD_NOTHING
                                                           : HEARD_NONSENSE;
     if (len <= 0)
         return HEARD_NONSENSE;
-    hello->region_fd = take_descriptor(&message);
+    take_descriptors(&message, hello);
     if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
         parse(listener, (size_t)len, hello) && identify(guest->fd, hello))
         return HEARD_HELLO;
-    if (hello->region_fd >= 0)
-        close(hello->region_fd);
+    lw_hello_close(hello);
     return HEARD_NONSENSE;
 }
 

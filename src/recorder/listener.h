@@ -33,10 +33,14 @@ struct lw_hello {
     uint32_t kind;    /* enum lw_hello_kind */
     pid_t pid;        /* of the peer, from the kernel; 0: not visible from here */
     int region_fd;    /* caller closes; -1: none came */
+    int memory_fd;    /* likewise: to read its memory through */
     int pid_fd;       /* caller closes; -1: the peer is gone already */
     const char *text; /* NUL-terminated strings, one behind the other */
     size_t text_len;  /* without the last NUL */
 };
+
+/* Close the descriptors that are still there. */
+void lw_hello_close(struct lw_hello *hello);
 
 /* Makes a private folder in $XDG_RUNTIME_DIR, $TMPDIR or /tmp, whichever is first
  * there, can be written and leaves room for a socket's path. */

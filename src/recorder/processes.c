@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -150,19 +151,27 @@ static void set_python(struct lw_recorder *recorder, const char *version)
     }
 }
 
+static uint64_t segment_bytes(const struct lw_recorder *recorder)
+{
+    uint64_t bytes = recorder->max_bytes / SEGMENTS_IN_MAX;
+
+    if (bytes > SEGMENT_BYTES_MOST || recorder->max_bytes == 0)
+        return SEGMENT_BYTES_MOST;
+    return bytes < SEGMENT_BYTES_LEAST ? SEGMENT_BYTES_LEAST : bytes;
+}
+
 static struct lw_watched *open_process(struct lw_recorder *recorder,
                                        struct lw_hello *hello, struct lw_error *err)
 {
     struct lw_hello_text text;
-    struct lw_watched_facts facts = { .pid = (uint64_t)hello->pid };
+    struct lw_watched_facts facts = { .pid = (uint64_t)hello->pid,
+                                      .segment_bytes = segment_bytes(recorder) };
     struct lw_watched *watched = NULL;
-    uint64_t segment_bytes = recorder->max_bytes / SEGMENTS_IN_MAX;
 
-    if (segment_bytes > SEGMENT_BYTES_MOST || recorder->max_bytes == 0)
-        segment_bytes = SEGMENT_BYTES_MOST;
-    if (segment_bytes < SEGMENT_BYTES_LEAST)
-        segment_bytes = SEGMENT_BYTES_LEAST;
-    facts.segment_bytes = segment_bytes;
+    if (hello->region_fd < 0) {
+        lw_fail(err, LW_ERR_FORMAT, "it handed over no memory");
+        return NULL;
+    }
     if (lw_facts_read_hello(&text, hello->text, hello->text_len, err)) {
         facts.command = text.command.bytes;
         facts.python = text.python;
@@ -188,6 +197,45 @@ static void follow(struct lw_recorder *recorder, struct lw_watched *watched)
         lw_processes_died(recorder, watched->number);
 }
 
+/* A sentence to show with the run, once. */
+static void add_note(struct lw_recorder *recorder, const char *sentence)
+{
+    struct lw_run_info *info = &recorder->run.info;
+    const char *before = lw_run_info_fact(info, "note");
+    struct lw_buf note;
+
+    if (before && strstr(before, sentence))
+        return;
+    lw_buf_init(&note, LW_HELLO_TEXT_BYTES);
+    lw_buf_addf(&note, "%s%s%s", before ? before : "", before ? "; " : "", sentence);
+    if (!lw_buf_check(&note, NULL) ||
+        !lw_run_info_set_fact(info, "note", note.bytes, NULL))
+        recorder->unsaved_count++;
+    lw_buf_release(&note);
+}
+
+static void note_not_sampled(struct lw_recorder *recorder, struct lw_error *err)
+{
+    lw_error_prefix(err, "not sampled");
+    lw_processes_note_loss(recorder, err->text, 1);
+}
+
+/* MEMORY_FD is ours. */
+static void sample(struct lw_recorder *recorder, struct lw_watched *watched,
+                   int memory_fd)
+{
+    struct lw_error err = { LW_OK, "" };
+    struct lw_target *target = lw_target_open((pid_t)watched->pid, memory_fd, &err);
+
+    if (target && lw_memory_is_through_descriptor(&target->memory))
+        add_note(recorder,
+                 "this machine does not let Lapwing read other processes "
+                 "(Yama, a container or seccomp), so they are sampled through "
+                 "a descriptor that they hand over");
+    if (!target || !lw_watched_sample(watched, recorder->sampler, target, &err))
+        note_not_sampled(recorder, &err);
+}
+
 /* Begin to record who said hello. */
 static bool greet(struct lw_recorder *recorder, struct lw_hello *hello,
                   struct lw_error *err)
@@ -203,7 +251,83 @@ static bool greet(struct lw_recorder *recorder, struct lw_hello *hello,
     close_predecessor(recorder, watched);
     recorder->processes[recorder->process_count++] = watched;
     follow(recorder, watched);
+    if (recorder->sampler && !watched->death_ns) {
+        sample(recorder, watched, hello->memory_fd);
+        hello->memory_fd = -1;
+    }
     return true;
+}
+
+/* ---- those who say nothing ---------------------------------------------------------- */
+
+/* The command line of PID, for a person; empty if it cannot be seen. */
+static void add_command(struct lw_buf *out, pid_t pid)
+{
+    char **argv = lw_facts_command_line(pid, NULL);
+
+    if (argv && argv[0])
+        lw_facts_add_command(out, argv);
+    lw_free(argv);
+}
+
+/* Of an old Python, only the minor version can be told from outside. */
+static void add_version(struct lw_buf *out, const struct lw_py_layout *layout)
+{
+    lw_buf_addf(out, "%d.%d", layout->major, layout->minor);
+    if (layout->micro > 0)
+        lw_buf_addf(out, ".%d", layout->micro);
+}
+
+static struct lw_watched *open_silent(struct lw_recorder *recorder,
+                                      const struct lw_target *target,
+                                      struct lw_error *err)
+{
+    struct lw_os_process process;
+    struct lw_watched_facts facts = { .pid = (uint64_t)target->pid,
+                                      .rank = lw_facts_rank(target->pid),
+                                      .segment_bytes = segment_bytes(recorder) };
+    struct lw_watched *watched = NULL;
+    struct lw_buf command, python;
+    int pid_fd = pidfd_open(target->pid, 0);
+
+    lw_buf_init(&command, 0);
+    lw_buf_init(&python, 0);
+    add_command(&command, target->pid);
+    add_version(&python, &target->layout);
+    if (lw_os_process(target->pid, &process, err) && lw_buf_check(&command, err) &&
+        lw_buf_check(&python, err)) {
+        facts.parent_pid = (uint64_t)process.parent;
+        facts.command = command.bytes;
+        facts.python = python.bytes;
+        set_python(recorder, python.bytes);
+        watched = lw_watched_open(recorder->run.path, recorder->last_number + 1, -1,
+                                  pid_fd, &facts, err);
+    }
+    if (!watched && pid_fd >= 0)
+        close(pid_fd);
+    lw_buf_release(&command);
+    lw_buf_release(&python);
+    return watched;
+}
+
+void lw_processes_adopt(struct lw_recorder *recorder, struct lw_target *target)
+{
+    struct lw_error err = { LW_OK, "" };
+    struct lw_watched *watched = NULL;
+
+    if (lw_grow(&recorder->processes, &recorder->process_capacity,
+                recorder->process_count + 1, sizeof(*recorder->processes), &err))
+        watched = open_silent(recorder, target, &err);
+    if (!watched) {
+        lw_target_free(target);
+        note_not_sampled(recorder, &err);
+        return;
+    }
+    recorder->last_number++;
+    recorder->processes[recorder->process_count++] = watched;
+    if (!lw_watched_sample(watched, recorder->sampler, target, &err))
+        note_not_sampled(recorder, &err);
+    follow(recorder, watched);
 }
 
 /* ---- those who come when the disk is full ------------------------------------------- */
@@ -219,9 +343,9 @@ static bool keep_for_later(struct lw_recorder *recorder, struct lw_hello *hello)
         !(text = lw_copy_text(hello->text, hello->text_len, NULL)))
         return false;
     guest = &recorder->late[recorder->late_count++];
-    *guest = (struct lw_late_guest){ hello->pid, hello->region_fd, hello->pid_fd, text,
-                                     hello->text_len };
-    hello->region_fd = hello->pid_fd = -1;
+    *guest = (struct lw_late_guest){ *hello, text };
+    guest->hello.text = text;
+    hello->region_fd = hello->memory_fd = hello->pid_fd = -1;
     return true;
 }
 
@@ -239,17 +363,13 @@ void lw_processes_greet_late(struct lw_recorder *recorder, bool at_end)
     while (done < recorder->late_count) {
         struct lw_late_guest *guest = &recorder->late[done];
         struct lw_error err = { LW_OK, "" };
-        struct lw_hello hello = { LW_HELLO_REGION, guest->pid,  guest->region_fd,
-                                  guest->pid_fd,   guest->text, guest->text_len };
 
-        if (!greet(recorder, &hello, &err)) {
+        if (!greet(recorder, &guest->hello, &err)) {
             if (!at_end)
                 break;
             refuse(recorder, &err);
-            if (hello.pid_fd >= 0)
-                close(hello.pid_fd);
         }
-        close(hello.region_fd);
+        lw_hello_close(&guest->hello);
         lw_free(guest->text);
         done++;
     }
@@ -264,23 +384,12 @@ void lw_processes_greet_late(struct lw_recorder *recorder, bool at_end)
 /* A sentence from a process: why it is not recorded, or something to know. */
 static void take_sentence(struct lw_recorder *recorder, const struct lw_hello *hello)
 {
-    struct lw_run_info *info = &recorder->run.info;
-    const char *before = lw_run_info_fact(info, "note");
-    struct lw_buf note;
-
     if (hello->kind == LW_HELLO_REFUSED) {
         lw_processes_note_loss(recorder, hello->text, 1);
         recorder->refused_count++;
-        return;
+    } else {
+        add_note(recorder, hello->text);
     }
-    if (before && strstr(before, hello->text))
-        return;
-    lw_buf_init(&note, LW_HELLO_TEXT_BYTES);
-    lw_buf_addf(&note, "%s%s%s", before ? before : "", before ? "; " : "", hello->text);
-    if (!lw_buf_check(&note, NULL) ||
-        !lw_run_info_set_fact(info, "note", note.bytes, NULL))
-        recorder->unsaved_count++;
-    lw_buf_release(&note);
 }
 
 static void take_hello(struct lw_recorder *recorder, struct lw_hello *hello)
@@ -294,10 +403,7 @@ static void take_hello(struct lw_recorder *recorder, struct lw_hello *hello)
     } else if (hello->kind == LW_HELLO_REFUSED || hello->kind == LW_HELLO_NOTE) {
         take_sentence(recorder, hello);
     }
-    if (hello->region_fd >= 0)
-        close(hello->region_fd);
-    if (hello->pid_fd >= 0)
-        close(hello->pid_fd);
+    lw_hello_close(hello);
 }
 
 bool lw_processes_take_hellos(struct lw_recorder *recorder)

@@ -13,6 +13,9 @@ bool lw_processes_take_hellos(struct lw_recorder *recorder);
  * AT_END: then refuse that one and go on. */
 void lw_processes_greet_late(struct lw_recorder *recorder, bool at_end);
 
+/* Record the process of TARGET, which is ours in every case, though it has no agent. */
+void lw_processes_adopt(struct lw_recorder *recorder, struct lw_target *target);
+
 /* Process NUMBER has died: take the last look now. It is closed by lw_processes_bury(),
  * when its exit code is known. */
 void lw_processes_died(struct lw_recorder *recorder, uint32_t number);

@@ -59,11 +59,22 @@ void lw_recorder_init(struct lw_recorder *recorder)
     recorder->child_exit_code = -1;
 }
 
+static bool start_sampler(struct lw_recorder *recorder,
+                          const struct lw_recorder_options *options,
+                          struct lw_error *err)
+{
+    const struct lw_sampler_options sampler = { .rate = options->sample_rate };
+
+    recorder->sampler = lw_sampler_start(&sampler, err);
+    return recorder->sampler != NULL;
+}
+
 bool lw_recorder_open(struct lw_recorder *recorder,
                       const struct lw_recorder_options *options, struct lw_error *err)
 {
     lw_recorder_init(recorder);
     recorder->max_bytes = options->max_bytes;
+    recorder->is_attached = options->is_attached;
     recorder->tick_ns = TICK_NS;
     recorder->last_look_ns = lw_clock_ns();
     lw_calibration_init(&recorder->calibration);
@@ -73,7 +84,8 @@ bool lw_recorder_open(struct lw_recorder *recorder,
         return false;
     }
     if (!lw_listener_open(&recorder->listener, err) ||
-        (options->system && !(recorder->system = lw_system_new(err))))
+        (options->system && !(recorder->system = lw_system_new(err))) ||
+        (options->sample_rate > 0 && !start_sampler(recorder, options, err)))
         goto fail;
     recorder->fd = epoll_create1(EPOLL_CLOEXEC);
     recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -102,13 +114,13 @@ void lw_recorder_release(struct lw_recorder *recorder)
             recorder->unsaved_count++;
     }
     for (size_t i = 0; i < recorder->late_count; i++) {
-        close(recorder->late[i].region_fd);
-        if (recorder->late[i].pid_fd >= 0)
-            close(recorder->late[i].pid_fd);
+        lw_hello_close(&recorder->late[i].hello);
         lw_free(recorder->late[i].text);
     }
     lw_free(recorder->late);
     lw_free(recorder->processes);
+    lw_sampler_stop(recorder->sampler); /* its processes have let go of it */
+    lw_follow_release(&recorder->follow);
     lw_listener_close(&recorder->listener);
     if (recorder->timer_fd >= 0)
         close(recorder->timer_fd);
@@ -224,6 +236,7 @@ static void look_at_all(struct lw_recorder *recorder)
     }
     close_those_over(recorder);
     lw_processes_bury(recorder);
+    lw_follow_look(recorder, start_ns);
     lw_processes_greet_late(recorder, false);
     keep_to_size(recorder, start_ns);
     recorder->tick_ns = next_tick(recorder->tick_ns, fullest);
@@ -294,8 +307,9 @@ bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
     lw_run_free_reserve(&recorder->run);
     lw_processes_greet_late(recorder, true);
     close_those_dead(recorder);
-    lw_processes_note_loss(recorder, "still running when the recording ended",
-                           recorder->process_count);
+    if (!recorder->is_attached)
+        lw_processes_note_loss(recorder, "still running when the recording ended",
+                               recorder->process_count);
     while (recorder->process_count > 0)
         lw_processes_close(recorder, recorder->process_count - 1);
     recorder->next_thin_ns = 0;

@@ -18,6 +18,7 @@
 
 #include "lap/run.h"
 #include "recorder/calibration.h"
+#include "recorder/follow.h"
 #include "recorder/listener.h"
 #include "recorder/system.h"
 #include "recorder/watched.h"
@@ -27,16 +28,15 @@ struct lw_recorder_options {
     const char *program; /* what to name it after, if path is NULL */
     uint64_t max_bytes;  /* of its segments; 0: no limit */
     bool system;         /* with counters of what processes and machine use */
+    double sample_rate;  /* of the processes' stacks, a second; 0: not at all */
+    bool is_attached;    /* processes may outlive the recording */
 };
 
 /* A process that said hello when the disk was full: its region is ours, so nothing is
  * lost if room comes back before the end. */
 struct lw_late_guest {
-    pid_t pid;
-    int region_fd;
-    int pid_fd; /* -1: it is gone */
-    char *text; /* of its hello; owned */
-    size_t text_len;
+    struct lw_hello hello;
+    char *text; /* of the hello; owned */
 };
 
 struct lw_recorder {
@@ -59,7 +59,10 @@ struct lw_recorder {
     pid_t asked_by; /* the process that asked for the recording (API); 0: none */
     bool is_over;   /* and it has said that the recording is over */
     uint64_t max_bytes;
-    struct lw_system *system; /* owned; NULL: not asked for */
+    struct lw_system *system;   /* owned; NULL: not asked for */
+    struct lw_sampler *sampler; /* likewise */
+    bool is_attached;
+    struct lw_follow follow; /* descendants that do not say hello */
 
     uint64_t tick_ns; /* between looks */
     uint64_t last_look_ns;

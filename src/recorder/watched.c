@@ -32,6 +32,7 @@ static void free_watched(struct lw_watched *watched)
     if (watched->shared.bytes)
         lw_trees_release(&watched->trees, &watched->shared);
     lw_shared_close(&watched->shared);
+    lw_samples_release(&watched->samples);
     lw_free(watched->threads);
     lw_free(watched->rows);
     lw_free(watched->spans);
@@ -45,18 +46,36 @@ static bool write_facts(struct lw_watched *watched,
     bool c_calls = watched->shared.flags & LW_AGENT_C_CALLS;
 
     return lw_lap_writer_meta_u64(writer, "pid", facts->pid, err) &&
-           lw_lap_writer_meta_u64(writer, "ppid", watched->shared.parent_pid, err) &&
+           lw_lap_writer_meta_u64(writer, "ppid",
+                                  watched->shared.bytes ? watched->shared.parent_pid
+                                                        : facts->parent_pid,
+                                  err) &&
            (facts->rank < 0 ||
             lw_lap_writer_meta_u64(writer, "rank", (uint64_t)facts->rank, err)) &&
            (!facts->command ||
             lw_lap_writer_meta(writer, "command", facts->command, err)) &&
            (!facts->python ||
             lw_lap_writer_meta(writer, "python", facts->python, err)) &&
-           lw_lap_writer_meta_u64(writer, "start_ns", watched->shared.start_ns, err) &&
+           lw_lap_writer_meta_u64(writer, "start_ns", watched->round_ns, err) &&
            lw_lap_writer_meta_u64(writer, "c_calls", c_calls, err) &&
            lw_lap_writer_meta(
                writer, "clock",
                watched->shared.clock == LW_CLOCK_TSC ? "tsc" : "monotonic", err);
+}
+
+static bool open_shared(struct lw_watched *watched, int fd, struct lw_error *err)
+{
+    struct lw_shared *shared = &watched->shared;
+
+    if (!lw_shared_open(shared, fd, err) ||
+        !lw_trees_init(&watched->trees, shared, err) ||
+        !(watched->threads =
+              lw_zalloc(shared->thread_slots, sizeof(*watched->threads), err)) ||
+        !(watched->spans = lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->spans), err)))
+        return false;
+    for (uint32_t slot = 0; slot < shared->thread_slots; slot++)
+        watched->threads[slot].ring.slot = slot;
+    return true;
 }
 
 struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
@@ -75,16 +94,10 @@ struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
     watched->number = number;
     watched->image = lw_facts_image((pid_t)facts->pid);
     lw_name_log_init(&watched->log);
-    if (!lw_shared_open(shared, fd, err) ||
-        !lw_trees_init(&watched->trees, shared, err) ||
-        !(watched->threads =
-              lw_zalloc(shared->thread_slots, sizeof(*watched->threads), err)) ||
-        !(watched->spans = lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->spans), err)) ||
+    if ((fd >= 0 && !open_shared(watched, fd, err)) ||
         !(watched->writer = lw_lap_writer_open(folder, number, &options, err)))
         goto fail;
-    for (uint32_t slot = 0; slot < shared->thread_slots; slot++)
-        watched->threads[slot].ring.slot = slot;
-    watched->round_ns = shared->start_ns;
+    watched->round_ns = fd >= 0 ? shared->start_ns : lw_clock_ns();
     if (write_facts(watched, facts, err)) {
         watched->pid_fd = pid_fd;
         return watched;
@@ -148,7 +161,10 @@ static bool add_thread(struct lw_watched *watched, struct lw_watched_thread *thr
     thread->row.start_ns =
         lw_calibration_ns(calibration, watched->shared.clock, slot->start_ticks);
     if (!update_name(watched, thread, slot, &changed, err) ||
-        !lw_lap_writer_thread(watched->writer, &thread->row, &thread->ring.thread, err))
+        (!lw_samples_thread_number(&watched->samples, slot->tid,
+                                   &thread->ring.thread) &&
+         !lw_lap_writer_thread(watched->writer, &thread->row, &thread->ring.thread,
+                               err)))
         return false;
     thread->ring.generation = generation;
     thread->is_known = true;
@@ -432,9 +448,31 @@ static bool read_rings(struct lw_watched *watched,
     return done;
 }
 
-/* Everything but the flush. */
-static bool collect(struct lw_watched *watched, const struct lw_watched_look *look,
-                    double *ring_fill, struct lw_error *err)
+/* The agent's number of a thread, if it has seen it. */
+static bool find_agent_thread(void *owner, uint64_t tid, uint32_t *number)
+{
+    const struct lw_watched *watched = owner;
+
+    for (uint32_t slot = 0; slot < watched->shared.thread_slots; slot++) {
+        const struct lw_watched_thread *thread = &watched->threads[slot];
+
+        if (thread->is_known && thread->row.tid == tid) {
+            *number = thread->ring.thread;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool lw_watched_sample(struct lw_watched *watched, struct lw_sampler *sampler,
+                       struct lw_target *target, struct lw_error *err)
+{
+    return lw_samples_start(&watched->samples, sampler, target, err);
+}
+
+/* What the agent has put into the shared memory. */
+static bool read_shared(struct lw_watched *watched, const struct lw_watched_look *look,
+                        double *ring_fill, struct lw_error *err)
 {
     const struct lw_shared *shared = &watched->shared;
     const struct lw_tree_context context = {
@@ -457,6 +495,16 @@ static bool collect(struct lw_watched *watched, const struct lw_watched_look *lo
     return tell_losses(watched, err);
 }
 
+/* Everything but the flush. */
+static bool collect(struct lw_watched *watched, const struct lw_watched_look *look,
+                    double *ring_fill, struct lw_error *err)
+{
+    return (!watched->shared.bytes || read_shared(watched, look, ring_fill, err)) &&
+           (!watched->samples.sampled ||
+            lw_samples_read(&watched->samples, watched->writer, find_agent_thread,
+                            watched, err));
+}
+
 bool lw_watched_read(struct lw_watched *watched, const struct lw_watched_look *look,
                      double *ring_fill, struct lw_error *err)
 {
@@ -464,13 +512,19 @@ bool lw_watched_read(struct lw_watched *watched, const struct lw_watched_look *l
 
     *ring_fill = 0;
     done = collect(watched, look, ring_fill, err);
-    if (!watched->is_in_round)
+    if (watched->shared.bytes && !watched->is_in_round)
         atomic_fetch_add(&lw_shared_header(&watched->shared)->recorder_reads, 1);
     return lw_lap_writer_flush(watched->writer, done ? err : NULL) && done;
 }
 
 bool lw_watched_is_over(const struct lw_watched *watched)
 {
+    if (!watched->shared.bytes) {
+        uint64_t image = lw_facts_image((pid_t)watched->pid);
+
+        return image != 0 && image != watched->image &&
+               !lw_sampled_lives(watched->samples.sampler, watched->samples.sampled);
+    }
     return watched->is_replaced ||
            atomic_load_explicit(&lw_shared_header(&watched->shared)->state,
                                 memory_order_acquire) == LW_AGENT_FINISHED;
@@ -489,7 +543,9 @@ static bool write_ends(struct lw_watched *watched, uint64_t end_ns, int exit_cod
                                          &thread->row, err))
             return false;
     }
-    return lw_lap_writer_meta_u64(watched->writer, "end_ns", end_ns, err) &&
+    return (!watched->samples.sampled ||
+            lw_samples_end(&watched->samples, watched->writer, err)) &&
+           lw_lap_writer_meta_u64(watched->writer, "end_ns", end_ns, err) &&
            (exit_code < 0 || lw_lap_writer_meta_u64(watched->writer, "exit_code",
                                                     (uint64_t)exit_code, err));
 }

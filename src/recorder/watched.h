@@ -2,6 +2,9 @@
  * the recording on the other.
  *
  * A look reads what the agent has put there since the last look and flushes it to disk.
+ * Where it is sampled, the samples go there too; of a process that has no agent, there is
+ * nothing else.
+ *
  * Looks may come at any time and may fail (no memory, a full disk): what could not be
  * told is found again by the next one, for the memory stays ours after the process is
  * gone. */
@@ -9,6 +12,7 @@
 #define LW_RECORDER_WATCHED_H
 
 #include "recorder/ring.h"
+#include "recorder/samples.h"
 
 /* A thread slot, as far as we know it. */
 struct lw_watched_thread {
@@ -42,7 +46,8 @@ struct lw_watched {
     uint64_t image;       /* lw_facts_image() when it said hello */
     bool is_replaced; /* it has become another program since: nothing more will come */
 
-    struct lw_shared shared;
+    struct lw_shared shared;   /* `bytes` is NULL where there is no agent */
+    struct lw_samples samples; /* `sampled` is NULL where it is not sampled */
     struct lw_lap_writer *writer;
     struct lw_name_log log;
     struct lw_trees trees;
@@ -65,18 +70,24 @@ struct lw_watched {
 /* What a process said of itself in its hello, and what /proc knows. */
 struct lw_watched_facts {
     uint64_t pid;
+    uint64_t parent_pid;    /* of a process without an agent, which knows it else */
     const char *command;    /* for a person; NULL: not known */
     const char *python;     /* version; NULL: not known */
     int64_t rank;           /* -1: none */
     uint64_t segment_bytes; /* of its segments (lap/writer.h); 0: the default */
 };
 
-/* Take over the region in FD (stays the caller's) and begin its series NUMBER in FOLDER.
+/* Take over the region in FD (stays the caller's; -1: there is no agent in the process)
+ * and begin its series NUMBER in FOLDER.
  * PID_FD becomes ours, unless it fails: NULL with a sentence that does not name the
  * process. */
 struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
                                    int pid_fd, const struct lw_watched_facts *facts,
                                    struct lw_error *err);
+
+/* Sample it too, through TARGET, which is ours in every case. */
+bool lw_watched_sample(struct lw_watched *watched, struct lw_sampler *sampler,
+                       struct lw_target *target, struct lw_error *err) LW_MUST_CHECK;
 
 struct lw_watched_look {
     const struct lw_calibration *calibration; /* which has just looked */

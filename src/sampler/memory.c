@@ -91,6 +91,11 @@ bool lw_memory_open(struct lw_memory *memory, pid_t pid, int mem_fd,
     return lw_os_explain_denied(pid, err);
 }
 
+bool lw_memory_is_through_descriptor(const struct lw_memory *memory)
+{
+    return memory->read == read_descriptor;
+}
+
 /* ---- an image ----------------------------------------------------------------------- */
 
 static bool copy_from_image(const struct lw_memory *memory,

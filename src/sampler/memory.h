@@ -53,6 +53,8 @@ bool lw_memory_u64(struct lw_memory *memory, uint64_t address, uint64_t *value)
  * sentence that says which setting stands in the way. */
 bool lw_memory_open(struct lw_memory *memory, pid_t pid, int mem_fd,
                     struct lw_error *err) LW_MUST_CHECK;
+/* Is it read through MEM_FD? */
+bool lw_memory_is_through_descriptor(const struct lw_memory *memory);
 /* An image whose PIECES are sorted and do not overlap; borrowed. */
 void lw_memory_image(struct lw_memory *memory, const struct lw_memory_piece *pieces,
                      size_t count);

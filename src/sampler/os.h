@@ -54,6 +54,8 @@ bool lw_os_explain_denied(pid_t pid, struct lw_error *err);
  * frees with lw_free). Returns how many; 0: gone, or none. */
 size_t lw_os_threads(pid_t pid, pid_t **ids, size_t *capacity);
 size_t lw_os_children(pid_t pid, pid_t **ids, size_t *capacity);
+/* Only the children that its main thread made. */
+size_t lw_os_main_children(pid_t pid, pid_t **ids, size_t *capacity);
 
 /* The name of thread TID of PID, at most SIZE - 1 bytes. */
 bool lw_os_thread_name(pid_t pid, pid_t tid, char *name, size_t size) LW_MUST_CHECK;

@@ -162,7 +162,8 @@ static bool add_map(struct lw_os_images *images, size_t *capacity,
     struct lw_os_image *last =
         images->count ? &images->images[images->count - 1] : NULL;
 
-    if (map->path[0] != '/')
+    /* The kernel's own code, which it maps into every process, is one as well. */
+    if (map->path[0] != '/' && strcmp(map->path, "[vdso]") != 0)
         return true;
     if (last && strcmp(last->path, map->path) == 0 && map->offset > 0) {
         last->end = map->end;
@@ -360,32 +361,43 @@ size_t lw_os_threads(pid_t pid, pid_t **ids, size_t *capacity)
     return count;
 }
 
-/* A child belongs to the thread that made it. */
+/* A child belongs to the thread that made it. Adds those of thread TID to the COUNT that
+ * are there, and returns how many there are then. */
+static size_t add_children(pid_t pid, pid_t tid, pid_t **ids, size_t *capacity,
+                           size_t count)
+{
+    struct lw_buf text;
+    char name[64];
+
+    snprintf(name, sizeof(name), "task/%d/children", (int)tid);
+    if (!read_proc(&text, pid, name))
+        return count;
+    for (const char *at = text.bytes; *at; at += strspn(at, " \n")) {
+        size_t len = strcspn(at, " \n");
+
+        if (add_id(ids, capacity, count, at, len))
+            count++;
+        at += len;
+    }
+    lw_buf_release(&text);
+    return count;
+}
+
 size_t lw_os_children(pid_t pid, pid_t **ids, size_t *capacity)
 {
     pid_t *tids = NULL;
     size_t tid_capacity = 0, count = 0;
     size_t tid_count = lw_os_threads(pid, &tids, &tid_capacity);
 
-    for (size_t i = 0; i < tid_count; i++) {
-        struct lw_buf text;
-        char name[64];
-        const char *at;
-
-        snprintf(name, sizeof(name), "task/%d/children", (int)tids[i]);
-        if (!read_proc(&text, pid, name))
-            continue;
-        for (at = text.bytes; *at; at += strspn(at, " \n")) {
-            size_t len = strcspn(at, " \n");
-
-            if (add_id(ids, capacity, count, at, len))
-                count++;
-            at += len;
-        }
-        lw_buf_release(&text);
-    }
+    for (size_t i = 0; i < tid_count; i++)
+        count = add_children(pid, tids[i], ids, capacity, count);
     lw_free(tids);
     return count;
+}
+
+size_t lw_os_main_children(pid_t pid, pid_t **ids, size_t *capacity)
+{
+    return add_children(pid, pid, ids, capacity, 0);
 }
 
 bool lw_os_thread_name(pid_t pid, pid_t tid, char *name, size_t size)

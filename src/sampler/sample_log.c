@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "sampler/native.h"
 
 /* Samples that nobody takes out are dropped beyond this many. */
 #define SAMPLES_MAX (4u << 20)
@@ -37,6 +38,7 @@ void lw_sample_log_release(struct lw_sample_log *log)
     lw_free(log->places);
     lw_free(log->threads);
     lw_free(log->samples);
+    lw_free(log->functions);
     memset(log, 0, sizeof(*log));
 }
 
@@ -92,6 +94,32 @@ static bool find_frame(struct lw_sample_log *log, const struct lw_target *target
     return true;
 }
 
+/* The frame of the native function NUMBER. */
+static bool find_function(struct lw_sample_log *log, const struct lw_native *native,
+                          uint32_t number, lw_frame_id *id)
+{
+    const struct lw_native_function *function = &native->functions.functions[number];
+    struct lw_frame frame = { .kind = LW_FRAME_NATIVE };
+    size_t known = log->function_capacity;
+
+    if (number >= known) {
+        if (!lw_grow(&log->functions, &log->function_capacity, number + 1,
+                     sizeof(*log->functions), NULL))
+            return false;
+        memset(log->functions + known, 0,
+               (log->function_capacity - known) * sizeof(*log->functions));
+    }
+    if (log->functions[number] == 0 &&
+        (!lw_strings_intern(log->strings, function->name, strlen(function->name),
+                            &frame.name, NULL) ||
+         !lw_strings_intern(log->strings, function->file, strlen(function->file),
+                            &frame.file, NULL) ||
+         !lw_stacks_frame(log->stacks, &frame, &log->functions[number], NULL)))
+        return false;
+    *id = log->functions[number];
+    return true;
+}
+
 void lw_sample_log_forget_codes(struct lw_sample_log *log)
 {
     log->place_count = 0;
@@ -100,69 +128,128 @@ void lw_sample_log_forget_codes(struct lw_sample_log *log)
 
 /* ---- samples ------------------------------------------------------------------------ */
 
-static bool find_stack(struct lw_sample_log *log, const struct lw_target *target,
-                       const struct lw_target_thread *thread, lw_stack_id *stack)
+/* MERGED (see sampler/native.h), if not NULL, says which frames of both kinds. */
+static bool push_frames(struct lw_sample_log *log, const struct lw_target *target,
+                        const struct lw_walk *walk, const struct lw_merged *merged,
+                        lw_stack_id *stack)
 {
-    lw_frame_id frame;
+    size_t count = merged ? merged->count : walk->count;
 
-    *stack = LW_NO_STACK;
-    if (!thread->has_python)
-        return lw_stacks_push(log->stacks, *stack, log->native_frame, stack, NULL);
-    for (size_t i = 0; i < thread->walk.count; i++) {
-        if (!find_frame(log, target, &thread->walk.frames[i], &frame) ||
+    for (size_t i = 0; i < count; i++) {
+        uint32_t entry = merged ? merged->entries[i] : (uint32_t)i;
+        lw_frame_id frame;
+
+        if (!(entry & LW_MERGED_FUNCTION
+                  ? find_function(log, target->native, entry & ~LW_MERGED_FUNCTION,
+                                  &frame)
+                  : find_frame(log, target, &walk->frames[entry], &frame)) ||
             !lw_stacks_push(log->stacks, *stack, frame, stack, NULL))
             return false;
     }
+    return true;
+}
+
+static bool find_stack(struct lw_sample_log *log, const struct lw_target *target,
+                       const struct lw_target_thread *thread, lw_stack_id *stack)
+{
+    const struct lw_merged *merged =
+        target->native ? lw_native_of(target->native, thread) : NULL;
+
+    *stack = LW_NO_STACK;
+    if (!thread->has_python && !merged)
+        return lw_stacks_push(log->stacks, *stack, log->native_frame, stack, NULL);
+    if (!push_frames(log, target, &thread->walk, merged, stack))
+        return false;
     return !thread->walk.is_moving ||
            lw_stacks_push(log->stacks, *stack, log->moving_frame, stack, NULL);
 }
 
-static bool find_thread(struct lw_sample_log *log,
-                        const struct lw_target_thread *thread, uint64_t now_ns,
-                        uint32_t *index)
+static bool find_native_stack(struct lw_sample_log *log, const struct lw_target *target,
+                              const struct lw_native_thread *thread, lw_stack_id *stack)
 {
+    *stack = LW_NO_STACK;
+    if (!thread->has_stack)
+        return lw_stacks_push(log->stacks, *stack, log->native_frame, stack, NULL);
+    return push_frames(log, target, NULL, &thread->merged, stack);
+}
+
+/* The thread that has WHO's number, which is added if it is new. */
+static struct lw_sampled_thread *find_thread(struct lw_sample_log *log,
+                                             const struct lw_sampled_thread *who,
+                                             uint64_t now_ns)
+{
+    struct lw_sampled_thread *thread;
+
     /* Newest last, and mostly the last ones are alive. */
     for (size_t i = log->thread_count; i-- > 0;) {
-        if (log->threads[i].number == thread->number) {
-            log->threads[i].last_ns = now_ns;
-            *index = (uint32_t)i;
-            return true;
+        thread = &log->threads[i];
+        if (thread->number == who->number) {
+            thread->last_ns = now_ns;
+            memcpy(thread->name, who->name, sizeof(thread->name));
+            return thread;
         }
     }
     if (!lw_grow(&log->threads, &log->thread_capacity, log->thread_count + 1,
                  sizeof(*log->threads), NULL))
-        return false;
-    *index = (uint32_t)log->thread_count;
-    log->threads[log->thread_count++] =
-        (struct lw_sampled_thread){ thread->tid, now_ns, now_ns, thread->number };
-    return true;
+        return NULL;
+    thread = &log->threads[log->thread_count++];
+    *thread = *who;
+    thread->start_ns = thread->last_ns = now_ns;
+    return thread;
 }
 
-static bool add_sample(struct lw_sample_log *log, const struct lw_target *target,
-                       const struct lw_target_thread *thread, uint64_t now_ns,
-                       uint64_t weight_ns)
+static bool add_sample(struct lw_sample_log *log, const struct lw_sampled_thread *who,
+                       const struct lw_sample *sample)
 {
-    struct lw_sample sample = { .time_ns = now_ns,
-                                .weight_ns = weight_ns,
-                                .state = thread->state };
+    struct lw_sampled_thread *thread = find_thread(log, who, sample->time_ns);
 
-    if (log->sample_count >= SAMPLES_MAX ||
-        !find_thread(log, thread, now_ns, &sample.thread) ||
-        !find_stack(log, target, thread, &sample.stack) ||
+    if (!thread || log->sample_count >= SAMPLES_MAX ||
         !lw_grow(&log->samples, &log->sample_capacity, log->sample_count + 1,
                  sizeof(*log->samples), NULL))
         return false;
-    log->samples[log->sample_count++] = sample;
+    log->samples[log->sample_count] = *sample;
+    log->samples[log->sample_count++].thread = (uint32_t)(thread - log->threads);
     return true;
+}
+
+static bool add_python(struct lw_sample_log *log, const struct lw_target *target,
+                       const struct lw_target_thread *thread, struct lw_sample sample)
+{
+    struct lw_sampled_thread who = { .tid = thread->tid, .number = thread->number };
+
+    memcpy(who.name, thread->name, sizeof(who.name));
+    sample.state = thread->state;
+    return find_stack(log, target, thread, &sample.stack) &&
+           add_sample(log, &who, &sample);
+}
+
+static bool add_native(struct lw_sample_log *log, const struct lw_target *target,
+                       const struct lw_native_thread *thread, struct lw_sample sample)
+{
+    struct lw_sampled_thread who = { .tid = (uint64_t)thread->tid,
+                                     .number = thread->number };
+
+    memcpy(who.name, thread->name, sizeof(who.name));
+    sample.state = thread->state;
+    return find_native_stack(log, target, thread, &sample.stack) &&
+           add_sample(log, &who, &sample);
 }
 
 void lw_sample_log_add(struct lw_sample_log *log, const struct lw_target *target,
                        uint64_t now_ns, uint64_t weight_ns)
 {
+    const struct lw_sample sample = { .time_ns = now_ns, .weight_ns = weight_ns };
+    const struct lw_native *native = target->native;
+
     for (size_t i = 0; i < target->thread_count; i++) {
         const struct lw_target_thread *thread = &target->threads[i];
 
-        if (thread->has_stack && !add_sample(log, target, thread, now_ns, weight_ns))
+        if (thread->has_stack && !add_python(log, target, thread, sample))
+            log->dropped++;
+    }
+    for (size_t i = 0; native && i < native->thread_count; i++) {
+        if (!native->threads[i].has_python &&
+            !add_native(log, target, &native->threads[i], sample))
             log->dropped++;
     }
 }

@@ -14,6 +14,7 @@ struct lw_sampled_thread {
     uint64_t start_ns; /* first seen */
     uint64_t last_ns;  /* last seen */
     uint32_t number;   /* the target's */
+    char name[LW_OS_NAME_BYTES];
 };
 
 /* An instruction that was seen: what frame it is. */
@@ -33,6 +34,8 @@ struct lw_sample_log {
     size_t thread_count, thread_capacity;
     struct lw_sample *samples; /* `thread` is an index of `threads`; owned */
     size_t sample_count, sample_capacity;
+    lw_frame_id *functions; /* of native ones by their number; 0: not yet; owned */
+    size_t function_capacity;
     uint64_t dropped; /* samples for which there was no memory */
     lw_frame_id moving_frame, native_frame;
 };

@@ -5,13 +5,16 @@
 
 #include "base/alloc.h"
 #include "model/profile.h"
+#include "sampler/native.h"
 #include "sampler/os.h"
+#include "sampler/pause.h"
 #include "sampler/python.h"
 
 /* How often to look for new interpreters, and whether it is still the same program. */
 #define LIST_NS 100000000ull
 /* Reads of a thread in one sample, the first included. */
 #define ROUNDS 4
+#define ROUNDS_PAUSED 8 /* a new thread is read, known, stopped, and read again */
 #define THREADS_MAX 10000
 /* struct pthread: the thread's id lies somewhere in its first part. */
 #define PTHREAD_BYTES 2048
@@ -230,18 +233,27 @@ static void identify(struct lw_target *target, struct lw_target_thread *thread)
         learn_tid_offset(target);
     thread->tid =
         words.native_id ? words.native_id : tid_of_pthread(target, words.thread_id);
-    if (thread->tid)
-        thread->state_fd = lw_os_thread_open(target->pid, (pid_t)thread->tid);
+    if (thread->tid == 0)
+        return;
+    thread->state_fd = lw_os_thread_open(target->pid, (pid_t)thread->tid);
+    if (!lw_os_thread_name(target->pid, (pid_t)thread->tid, thread->name,
+                           sizeof(thread->name)))
+        thread->name[0] = '\0';
 }
 
 /* ---- state -------------------------------------------------------------------------- */
+
+static char letter_of(const struct lw_target_thread *thread)
+{
+    return thread->state_fd >= 0 ? lw_os_thread_state(thread->state_fd) : '\0';
+}
 
 static uint8_t state_of(struct lw_target *target, const struct lw_target_thread *thread,
                         const struct interpreter_words *words)
 {
     struct lw_thread_words of_thread =
         lw_snapshot_words(&thread->snapshot, &target->layout, LW_SECOND);
-    char letter = thread->state_fd >= 0 ? lw_os_thread_state(thread->state_fd) : '\0';
+    char letter = thread->letter ? thread->letter : letter_of(thread);
     uint8_t state = LW_STATE_UNKNOWN, flag = 0;
     bool is_collecting = false;
 
@@ -359,7 +371,40 @@ static void begin(struct lw_target *target)
         thread->is_pending = true;
         thread->has_stack = thread->has_python = false;
         thread->failures = 0;
+        if (!thread->was_asked)
+            thread->letter = '\0';
     }
+}
+
+/* ---- standing still ----------------------------------------------------------------- */
+
+static bool ask(struct lw_target *target, struct lw_target_thread *thread)
+{
+    thread->was_asked = true;
+    thread->letter = letter_of(thread);
+    return lw_pause_ask(target->pause, target->pid, (pid_t)thread->tid);
+}
+
+static void stop_known(struct lw_target *target)
+{
+    for (size_t i = 0; i < target->thread_count; i++) {
+        struct lw_target_thread *thread = &target->threads[i];
+
+        thread->was_asked = false;
+        if (thread->tid && !ask(target, thread))
+            thread->letter = '\0';
+    }
+    lw_pause_wait(target->pause);
+}
+
+/* Stop THREAD, which was not known when the others were. True: it stands now, and was
+ * read before it did. */
+static bool stop_new(struct lw_target *target, struct lw_target_thread *thread)
+{
+    if (!target->pause || thread->was_asked || !thread->tid || !ask(target, thread))
+        return false;
+    lw_pause_wait(target->pause);
+    return lw_pause_has(target->pause, (pid_t)thread->tid);
 }
 
 /* Walk the stacks that were just read. True: some have to be read again. */
@@ -381,14 +426,16 @@ static bool walk_pending(struct lw_target *target,
             again = true;
             continue;
         }
+        if (thread->tid == 0)
+            identify(target, thread);
+        if (!is_last && stop_new(target, thread)) {
+            again = true;
+            continue;
+        }
         thread->is_pending = false;
         thread->has_stack = true;
         thread->has_python = result == LW_WALK_DONE;
-        if (thread->tid == 0)
-            identify(target, thread);
         thread->state = state_of(target, thread, words);
-        target->stacks++;
-        target->moving += thread->walk.is_moving;
     }
     return again;
 }
@@ -402,29 +449,79 @@ static bool is_same_program(const struct lw_target *target)
            process.stack_start == target->stack_start && process.state != 'Z';
 }
 
-bool lw_target_sample(struct lw_target *target, uint64_t now_ns)
+/* All threads that there are. */
+static bool read_threads(struct lw_target *target, uint64_t now_ns)
 {
     struct interpreter_words words[INTERPRETERS_MAX];
+    int rounds = target->pause ? ROUNDS_PAUSED : ROUNDS;
 
-    if (target->memory.pid && now_ns - target->listed_ns >= LIST_NS) {
-        if (!is_same_program(target) || !list_interpreters(target))
-            return false;
-        target->listed_ns = now_ns;
-    }
     begin(target);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         if (!read_pending(target, words))
             return false;
         if (round == 0 && (!all_pending(target) || !has_same_threads(target, words))) {
             if (!list_threads(target, words))
                 return false;
             begin(target);
-        } else if (!walk_pending(target, words, now_ns, round + 1 == ROUNDS))
+        } else if (!walk_pending(target, words, now_ns, round + 1 == rounds))
             break;
     }
-    for (size_t i = 0; i < target->thread_count; i++)
-        target->unreadable += !target->threads[i].has_stack;
+    return true;
+}
+
+bool lw_target_read_thread(struct lw_target *target, struct lw_target_thread *thread,
+                           uint64_t now_ns)
+{
+    struct interpreter_words words[INTERPRETERS_MAX];
+    uint8_t state = thread->state;
+
+    thread->is_pending = true;
+    thread->has_stack = thread->has_python = false;
+    thread->failures = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        if (!read_pending(target, words) ||
+            !walk_pending(target, words, now_ns, round + 1 == ROUNDS))
+            break;
+    }
+    thread->is_pending = false;
+    thread->state = state;
+    return thread->has_stack && !thread->walk.is_moving;
+}
+
+static void count_stacks(struct lw_target *target)
+{
+    for (size_t i = 0; i < target->thread_count; i++) {
+        const struct lw_target_thread *thread = &target->threads[i];
+
+        target->stacks += thread->has_stack;
+        target->moving += thread->has_stack && thread->walk.is_moving;
+        target->unreadable += !thread->has_stack;
+    }
     target->samples++;
+}
+
+bool lw_target_sample(struct lw_target *target, uint64_t now_ns)
+{
+    bool done;
+
+    if (target->memory.pid && now_ns - target->listed_ns >= LIST_NS) {
+        if (!is_same_program(target) || !list_interpreters(target))
+            return false;
+        target->listed_ns = now_ns;
+    }
+    if (target->pause)
+        stop_known(target);
+    done = read_threads(target, now_ns);
+    if (target->pause) {
+        if (done && target->native)
+            lw_native_capture(target->native, target);
+        lw_pause_resume(target->pause);
+    }
+    if (!done)
+        return false;
+    if (target->native)
+        lw_native_sample(target->native, target, now_ns);
+    count_stacks(target);
     return true;
 }
 
@@ -447,6 +544,7 @@ static bool find_python(struct lw_target *target, struct lw_error *err)
         return false;
     }
     lw_code_cache_init(&target->codes, &target->layout, python.code_type);
+    target->has_started = list_interpreters(target) && target->interpreter_count > 0;
     return true;
 }
 
@@ -454,9 +552,13 @@ struct lw_target *lw_target_open(pid_t pid, int mem_fd, struct lw_error *err)
 {
     struct lw_target *target = lw_zalloc(1, sizeof(*target), err);
 
-    if (!target)
+    if (!target) {
+        if (mem_fd >= 0)
+            close(mem_fd);
         return NULL;
+    }
     target->pid = pid;
+    target->memory.fd = mem_fd; /* to be closed, whatever comes */
     if (!lw_memory_open(&target->memory, pid, mem_fd, err) ||
         !find_python(target, err)) {
         lw_target_free(target);
@@ -465,14 +567,29 @@ struct lw_target *lw_target_open(pid_t pid, int mem_fd, struct lw_error *err)
     return target;
 }
 
+void lw_target_set_pause(struct lw_target *target, struct lw_pause *pause)
+{
+    target->pause = pause;
+}
+
+bool lw_target_add_native(struct lw_target *target, struct lw_pause *pause,
+                          struct lw_symbols *symbols, struct lw_error *err)
+{
+    target->native = lw_native_new(target, pause, symbols, err);
+    return target->native != NULL;
+}
+
 void lw_target_free(struct lw_target *target)
 {
     if (!target)
         return;
+    lw_native_free(target->native);
     while (target->thread_count > 0)
         release_thread(&target->threads[--target->thread_count]);
     lw_free(target->threads);
     lw_free(target->ranges);
+    if (target->memory.fd >= 0)
+        close(target->memory.fd);
     lw_code_cache_release(&target->codes);
     lw_free(target);
 }

@@ -6,14 +6,20 @@
 #ifndef LW_SAMPLER_TARGET_H
 #define LW_SAMPLER_TARGET_H
 
+#include "sampler/os.h"
 #include "sampler/walk.h"
+
+struct lw_native;
+struct lw_pause;
+struct lw_symbols;
 
 struct lw_target_thread {
     struct lw_snapshot snapshot;
-    struct lw_walk walk; /* the stack, as last sampled */
-    uint64_t tid;        /* the kernel's; 0: not known */
-    int state_fd;        /* its state, open; -1: gone or not to be seen */
-    uint32_t number;     /* grows: tells a thread from another with its tid */
+    struct lw_walk walk;         /* the stack, as last sampled */
+    uint64_t tid;                /* the kernel's; 0: not known */
+    int state_fd;                /* its state, open; -1: gone or not to be seen */
+    uint32_t number;             /* grows: tells a thread from another with its tid */
+    char name[LW_OS_NAME_BYTES]; /* Python's, or the kernel's */
 
     /* Of the last sample. */
     uint8_t state;  /* enum lw_sample_state (model/profile.h) */
@@ -23,6 +29,8 @@ struct lw_target_thread {
 
     /* While a sample is taken. */
     bool is_pending;
+    bool was_asked; /* to stand still */
+    char letter;    /* its state before it was; 0: it was not */
     unsigned failures;
     size_t first_range, range_count;
 };
@@ -38,6 +46,8 @@ struct lw_target {
     size_t interpreter_count;
     uint64_t gil[8]; /* of each: address of its GIL; 0: none (free-threaded) */
 
+    bool has_started; /* when it was opened, there was an interpreter in it */
+
     struct lw_target_thread *threads; /* owned */
     size_t thread_count, thread_capacity;
     uint32_t last_number;
@@ -50,16 +60,34 @@ struct lw_target {
 
     uint64_t samples; /* taken so far, and what became of the threads' stacks in them */
     uint64_t stacks, moving, unreadable;
+
+    struct lw_pause *pause;   /* NULL: nobody is stopped to be read; borrowed */
+    struct lw_native *native; /* NULL: Python alone */
 };
 
-/* Find the Python in process PID. MEM_FD as for lw_memory_open(). NULL with a sentence:
- * no such process, not Python, a Python that is not known, no right to look. */
+/* Find the Python in process PID. MEM_FD (-1: none) as for lw_memory_open(); it is ours
+ * in every case. NULL with a sentence: no such process, not Python, a Python that is not
+ * known, no right to look. */
 struct lw_target *lw_target_open(pid_t pid, int mem_fd, struct lw_error *err);
 void lw_target_free(struct lw_target *target); /* NULL is fine */
+
+/* From now on stop its Python threads while they are read, by PAUSE, which must outlive
+ * it. */
+void lw_target_set_pause(struct lw_target *target, struct lw_pause *pause);
+/* From now on sample machine code too (sampler/native.h), stopping one thread at a time.
+ * PAUSE and SYMBOLS must outlive it. */
+bool lw_target_add_native(struct lw_target *target, struct lw_pause *pause,
+                          struct lw_symbols *symbols, struct lw_error *err)
+    LW_MUST_CHECK;
 
 /* Look at every thread now. False: the process is gone, or is another program by now;
  * what the threads say then is of the sample before. */
 bool lw_target_sample(struct lw_target *target, uint64_t now_ns) LW_MUST_CHECK;
+
+/* Read the stack of one of its threads again, which stands still or sleeps: its state
+ * stays what it was. False: it could not be read, or moved after all. */
+bool lw_target_read_thread(struct lw_target *target, struct lw_target_thread *thread,
+                           uint64_t now_ns) LW_MUST_CHECK;
 
 /* The line and columns that FRAME of a walk is at; false: not known. */
 bool lw_target_position(const struct lw_target *target,

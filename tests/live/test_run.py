@@ -174,7 +174,7 @@ def test_a_program_without_python_is_explained(lapwing: str, tmp_path: Path) -> 
 def test_the_summary_is_on_stderr_and_quiet_is_quiet(
     lapwing: str, python: str, tmp_path: Path
 ) -> None:
-    words = [lapwing, "run", "--", python, "-c", "def f(): pass\nf()"]
+    words = [lapwing, "run", "--calls", "--", python, "-c", "def f(): pass\nf()"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == ""
     assert "most self time" in done.stderr
@@ -191,7 +191,7 @@ def test_another_format_is_written_as_well(
     import pstats
 
     program = [python, "-c", "def f(): pass\nf()\nf()"]
-    words = [lapwing, "run", "-q", "-o", "out.prof", "--", *program]
+    words = [lapwing, "run", "--calls", "-q", "-o", "out.prof", "--", *program]
     subprocess.run(words, cwd=tmp_path, check=True)
     stats: Any = pstats.Stats(str(tmp_path / "out.prof"))
     assert {key[2]: row[1] for key, row in stats.stats.items()}["f"] == 2
@@ -276,7 +276,7 @@ def test_a_run_within_a_run_is_its_own(
     lapwing: str, python: str, tmp_path: Path
 ) -> None:
     script = "def f(): pass\nf()"
-    inner = [lapwing, "run", "-q", "-o", "inner.lap", "--", python, "-c", script]
+    inner = [lapwing, "run", "--calls", "-q", "-o", "inner.lap", "--", python, "-c", script]
     assert run(lapwing, ["-q", "--", *inner], tmp_path).returncode == 0
     assert calls(lapwing, tmp_path)["f"] == 0
     (tmp_path / "x.lap").rename(tmp_path / "outer.lap")

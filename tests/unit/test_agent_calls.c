@@ -309,5 +309,5 @@ TEST(the_variable_is_taken_whole_or_not_at_all)
 
 TEST(a_recorder_that_is_not_there_is_no_harm)
 {
-    CHECK(!lw_handover_send("/nonexistent/agent", LW_HELLO_NOTE, -1, "x", 1, 0));
+    CHECK(!lw_handover_send("/nonexistent/agent", LW_HELLO_NOTE, NULL, "x", 1, 0));
 }

@@ -59,6 +59,15 @@ static struct lw_profile *close_recorder(void)
     return profile;
 }
 
+static bool hand_over(const struct lw_region *region, const char *text, size_t len,
+                      uint32_t arguments)
+{
+    const int fds[LW_HELLO_FDS] = { region->fd, -1 };
+
+    return lw_handover_send(recorder.listener.path, LW_HELLO_REGION, fds, text, len,
+                            arguments);
+}
+
 /* In a process of its own: hand over a region and make calls for ever, each counted in
  * *COUNTER after it was made. */
 static void call_for_ever(volatile uint64_t *counter, uint64_t most)
@@ -72,8 +81,7 @@ static void call_for_ever(volatile uint64_t *counter, uint64_t most)
     uint32_t f, g;
 
     if (!lw_region_create(&agent.region, &options) ||
-        !lw_handover_send(recorder.listener.path, LW_HELLO_REGION, agent.region.fd,
-                          hello, sizeof(hello), 2))
+        !hand_over(&agent.region, hello, sizeof(hello), 2))
         _exit(1);
     agent.main = lw_calls_thread_new(&agent.region, 0);
     f = agent_name(&agent, LW_NAME_PYTHON, "f");
@@ -271,9 +279,7 @@ TEST(peers_that_make_no_sense_are_shown_the_door)
     CHECK_EQ(recorder.listener.guest_count, 0);
     profile = close_recorder();
     CHECK_EQ(profile->loss_count, 1);
-    CHECK_EQ(lost(profile, "could not be recorded: its shared memory is not sealed "
-                           "against shrinking"),
-             1);
+    CHECK_EQ(lost(profile, "could not be recorded: it handed over no memory"), 1);
     lw_profile_free(profile);
 }
 
@@ -306,10 +312,10 @@ TEST(sentences_of_processes_are_kept_for_the_report)
 
     open_recorder(0);
     for (int i = 0; i < 3; i++)
-        CHECK(lw_handover_send(recorder.listener.path, LW_HELLO_REFUSED, -1,
+        CHECK(lw_handover_send(recorder.listener.path, LW_HELLO_REFUSED, NULL,
                                "Python 3.8 is too old", 21, 0));
-    CHECK(lw_handover_send(recorder.listener.path, LW_HELLO_NOTE, -1, "one", 3, 0));
-    CHECK(lw_handover_send(recorder.listener.path, LW_HELLO_NOTE, -1, "two", 3, 0));
+    CHECK(lw_handover_send(recorder.listener.path, LW_HELLO_NOTE, NULL, "one", 3, 0));
+    CHECK(lw_handover_send(recorder.listener.path, LW_HELLO_NOTE, NULL, "two", 3, 0));
     work(100, 0);
     CHECK_EQ(recorder.refused_count, 3);
     profile = close_recorder();
@@ -329,8 +335,7 @@ TEST(a_process_that_says_hello_again_has_replaced_itself)
         uint32_t f = agent_name(&agents[i], LW_NAME_PYTHON, i ? "new" : "old");
 
         lw_calls_enter(agents[i].main, f, lw_clock_ns());
-        CHECK(lw_handover_send(recorder.listener.path, LW_HELLO_REGION,
-                               agents[i].region.fd, "", 0, 0));
+        CHECK(hand_over(&agents[i].region, "", 0, 0));
         work(120, 0);
     }
     CHECK_EQ(recorder.process_count, 1);
@@ -353,8 +358,7 @@ TEST(the_api_ends_a_recording_by_its_state_and_a_knock)
     open_recorder(0);
     recorder.asked_by = getpid();
     agent_open(&agent, 0);
-    CHECK(lw_handover_send(recorder.listener.path, LW_HELLO_REGION, agent.region.fd, "",
-                           0, 0));
+    CHECK(hand_over(&agent.region, "", 0, 0));
     work(20, 0);
     CHECK(!recorder.is_over);
     atomic_store(&agent.region.header->state, LW_AGENT_FINISHED);

@@ -1,0 +1,277 @@
+/* lapwing attach: sample processes that run already, and what they start, until they end
+ * or we are told to stop. They are not stopped and do not notice. */
+
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cmd/afterwards.h"
+#include "cmd/command.h"
+#include "recorder/facts.h"
+#include "recorder/processes.h"
+#include "recorder/recorder.h"
+
+#define MS 1000000ull
+#define RATE_MAX 50000
+
+struct args {
+    uint64_t rate;
+    uint64_t duration_ns; /* 0: until they end */
+    bool no_children;
+    bool no_system;
+    const char *output;
+    const char *name;
+    uint64_t max_bytes;
+    bool quiet;
+    bool no_summary;
+};
+
+static const struct args defaults = { .rate = 200, .max_bytes = 2ull << 30 };
+
+/* clang-format off */
+#define OPT(letter, name, kind, field, arg, help) \
+    { letter, name, kind, offsetof(struct args, field), arg, help }
+
+static const struct lw_option options[] = {
+    LW_OPT_HEADING("What to record"),
+    OPT(0, "rate", LW_ARG_COUNT, rate, "HZ",
+        "sample every thread's stack this often a second (200)"),
+    OPT(0, "duration", LW_ARG_DURATION, duration_ns, "DURATION",
+        "end after this long (30s, 5m); else when they end, or at Ctrl-C"),
+    OPT(0, "no-children", LW_ARG_FLAG, no_children, NULL,
+        "only the processes named, not what they start"),
+    OPT(0, "no-system", LW_ARG_FLAG, no_system, NULL,
+        "not what processes and machine use: CPU, memory, disks, network, GPUs"),
+    LW_OPT_HEADING("Where to"),
+    OPT('o', "output", LW_ARG_TEXT, output, "RUN|FILE",
+        "the folder to make for the run (RUN.lap), instead of a new one in "
+        ".lapwing/runs; or a file of another format to write as well (out.svg)"),
+    OPT(0, "name", LW_ARG_TEXT, name, "NAME", "name the run after NAME, not the program"),
+    OPT(0, "max-size", LW_ARG_SIZE, max_bytes, "SIZE",
+        "keep the run below SIZE by thinning out its middle (2G)"),
+    LW_OPT_HEADING("Afterwards"),
+    OPT('q', "quiet", LW_ARG_FLAG, quiet, NULL, "say nothing"),
+    OPT(0, "no-summary", LW_ARG_FLAG, no_summary, NULL, "only say where the run is"),
+    LW_OPT_END
+};
+/* clang-format on */
+
+struct session {
+    struct args args;
+    pid_t first; /* of those named: what the run is named after */
+    struct lw_afterwards after;
+    struct lw_recorder recorder;
+    int signal_fd;
+};
+
+/* ---- whom --------------------------------------------------------------------------- */
+
+/* Is there Python in PID or in what it has started? If not, ERR says what PID is. */
+static bool has_python(pid_t pid, bool with_children, unsigned depth,
+                       struct lw_error *err)
+{
+    struct lw_error why = { LW_OK, "" };
+    struct lw_target *target = lw_target_open(pid, -1, &why);
+    pid_t *children = NULL;
+    size_t capacity = 0, count;
+    bool found = target != NULL;
+
+    lw_target_free(target);
+    if (found || !with_children || depth == 0)
+        return found || lw_fail(err, why.code, "%s", why.text);
+    count = lw_os_children(pid, &children, &capacity);
+    for (size_t i = 0; !found && i < count; i++)
+        found = has_python(children[i], true, depth - 1, NULL);
+    lw_free(children);
+    return found || lw_fail(err, why.code, "%s", why.text);
+}
+
+static bool follow(struct session *session, const char *word, struct lw_error *err)
+{
+    enum { DEPTH = 16 }; /* of processes between a launcher and its ranks */
+    uint64_t pid;
+
+    if (!lw_text_u64(word, strlen(word), &pid) || pid == 0 || pid > INT_MAX) {
+        lw_usage(err, "%s is not the number of a process", word);
+        return false;
+    }
+    if (!has_python((pid_t)pid, !session->args.no_children, DEPTH, err))
+        return false;
+    if (session->first == 0)
+        session->first = (pid_t)pid;
+    return lw_follow_add(&session->recorder.follow, (pid_t)pid, err);
+}
+
+/* ---- the recording ------------------------------------------------------------------ */
+
+/* What to name the run after: the script, or else the program. */
+static const char *name_of(char **argv)
+{
+    if (!argv[0])
+        return "attached";
+    if (argv[1] && argv[1][0] != '-' &&
+        lw_text_starts(lw_text_basename(argv[0]), "python"))
+        return argv[1];
+    return argv[0];
+}
+
+/* Whose own code is whose depends on where the program runs, not on where we do. */
+static bool set_folder(struct lw_run_info *info, pid_t pid, struct lw_error *err)
+{
+    char link[32], folder[PATH_MAX];
+    ssize_t len;
+
+    snprintf(link, sizeof(link), "/proc/%d/cwd", (int)pid);
+    len = readlink(link, folder, sizeof(folder) - 1);
+    if (len <= 0)
+        return true; /* not to be seen */
+    folder[len] = '\0';
+    return lw_run_info_set_fact(info, "cwd", folder, err);
+}
+
+static bool open_recorder(struct session *session, struct lw_error *err)
+{
+    char **argv = lw_facts_command_line(session->first, err);
+    struct lw_follow follow = session->recorder.follow;
+    struct lw_recorder_options recorder = {
+        .path = session->after.run_path,
+        .max_bytes = session->args.max_bytes,
+        .system = !session->args.no_system,
+        .sample_rate = (double)session->args.rate,
+        .is_attached = true,
+    };
+    bool done;
+
+    if (!argv)
+        return false;
+    recorder.program = session->args.name ? session->args.name : name_of(argv);
+    done = lw_recorder_open(&session->recorder, &recorder, err);
+    if (done) {
+        session->recorder.follow = follow;
+        session->recorder.follow.is_eager = true;
+        session->recorder.follow.no_children = session->args.no_children;
+        if (!lw_facts_describe(&session->recorder.run.info, argv, err) ||
+            !set_folder(&session->recorder.run.info, session->first, err) ||
+            !lw_run_save(&session->recorder.run, err)) {
+            lw_recorder_discard(&session->recorder);
+            done = false;
+        }
+    } else {
+        lw_follow_release(&follow);
+    }
+    lw_free(argv);
+    return done;
+}
+
+static void record(struct session *session)
+{
+    struct lw_recorder *recorder = &session->recorder;
+    uint64_t end_ns = session->args.duration_ns
+                          ? lw_clock_ns() + session->args.duration_ns
+                          : UINT64_MAX;
+    struct pollfd polls[] = { { recorder->fd, POLLIN, 0 },
+                              { session->signal_fd, POLLIN, 0 } };
+
+    while (lw_clock_ns() < end_ns && recorder->follow.count > 0) {
+        uint64_t left_ns = end_ns - lw_clock_ns();
+        int timeout_ms = left_ns < 3600000 * MS ? (int)(left_ns / MS) + 1 : 3600000;
+
+        if (poll(polls, 2, timeout_ms) < 0)
+            continue;
+        if (polls[1].revents)
+            return;
+        if (polls[0].revents)
+            lw_recorder_work(recorder);
+    }
+}
+
+/* What ends us must not leave a run that looks as if its recorder had died. */
+static bool catch_signals(struct session *session, struct lw_error *err)
+{
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        sigaddset(&set, signals[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    session->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    return session->signal_fd >= 0 || lw_fail_errno(err, "cannot wait for signals");
+}
+
+static int run_session(struct session *session, int argc, char **argv,
+                       struct lw_error *err)
+{
+    struct lw_error trouble = { LW_OK, "" };
+
+    for (int i = 0; i < argc; i++) {
+        if (!follow(session, argv[i], err))
+            return err->code == LW_ERR_USAGE ? LW_EXIT_USAGE : LW_EXIT_FAILED;
+    }
+    if (!catch_signals(session, err) || !lw_afterwards_choose(&session->after, err) ||
+        !open_recorder(session, err))
+        return LW_EXIT_FAILED;
+    if (session->args.duration_ns == 0)
+        lw_afterwards_sayf(&session->after, "sampling process %d; Ctrl-C ends it",
+                           (int)session->first);
+    record(session);
+    if (!lw_recorder_finish(&session->recorder, &trouble))
+        lw_afterwards_say(&session->after, trouble.text);
+    lw_afterwards_show(&session->after, &session->recorder,
+                       "no Python was found in the process: nothing was recorded");
+    return trouble.code == LW_OK ? LW_EXIT_DONE : LW_EXIT_FAILED;
+}
+
+static int run(const void *args, int argc, char **argv, struct lw_error *err)
+{
+    struct session *session;
+    int code = LW_EXIT_FAILED;
+
+    if (((const struct args *)args)->rate == 0 ||
+        ((const struct args *)args)->rate > RATE_MAX)
+        return lw_usage(err, "--rate is from 1 to %d", RATE_MAX);
+    session = lw_zalloc(1, sizeof(*session), err);
+    if (!session)
+        return code;
+    session->args = *(const struct args *)args;
+    session->signal_fd = -1;
+    session->after = (struct lw_afterwards){
+        .quiet = session->args.quiet,
+        .no_summary = session->args.no_summary,
+        .output = session->args.output,
+    };
+    lw_recorder_init(&session->recorder);
+    code = run_session(session, argc, argv, err);
+    lw_recorder_release(&session->recorder);
+    lw_afterwards_release(&session->after);
+    if (session->signal_fd >= 0)
+        close(session->signal_fd);
+    lw_free(session);
+    return code;
+}
+
+const struct lw_command lw_cmd_attach = {
+    .name = "attach",
+    .summary = "record processes that run already",
+    .usage = "lapwing attach [OPTIONS] PID...",
+    .description =
+        "Samples every Python thread of the processes and of what they start, without "
+        "stopping them, until they end, --duration has passed, or Ctrl-C. CPython 3.9 "
+        "to 3.15, whatever its environment; nothing has to be installed there.\n\n"
+        "  lapwing attach 4711\n"
+        "  lapwing attach --duration 30s -o out.svg $(pgrep -f train.py)",
+    .args_size = sizeof(struct args),
+    .defaults = &defaults,
+    .options = options,
+    .operands_min = 1,
+    .operands_max = LW_ANY_NUMBER,
+    .run = run,
+};

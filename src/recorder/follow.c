@@ -1,0 +1,135 @@
+#include "recorder/follow.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "recorder/facts.h"
+#include "recorder/processes.h"
+#include "recorder/recorder.h"
+#include "sampler/os.h"
+
+#define MS 1000000ull
+/* Children of a main thread are looked for often, those of other threads (of which a
+ * training has hundreds) now and then. */
+#define CHILDREN_NS (100 * MS)
+#define ALL_CHILDREN_NS (1000 * MS)
+/* How long a process has to say hello before it is taken for one that will not. */
+#define HELLO_NS (300 * MS)
+/* A program that is just starting is no Python yet. */
+#define RETRY_NS (50 * MS)
+#define RETRIES_NS (2000 * MS)
+
+void lw_follow_release(struct lw_follow *follow)
+{
+    lw_free(follow->list);
+    memset(follow, 0, sizeof(*follow));
+}
+
+static struct lw_followed *find(struct lw_follow *follow, pid_t pid)
+{
+    for (size_t i = 0; i < follow->count; i++) {
+        if (follow->list[i].pid == pid)
+            return &follow->list[i];
+    }
+    return NULL;
+}
+
+bool lw_follow_add(struct lw_follow *follow, pid_t pid, struct lw_error *err)
+{
+    if (find(follow, pid))
+        return true;
+    if (!lw_grow(&follow->list, &follow->capacity, follow->count + 1,
+                 sizeof(*follow->list), err))
+        return false;
+    follow->list[follow->count++] = (struct lw_followed){ .pid = pid };
+    return true;
+}
+
+/* ---- who is there ------------------------------------------------------------------- */
+
+static void add_children(struct lw_follow *follow, bool of_all_threads)
+{
+    pid_t *children = NULL;
+    size_t capacity = 0;
+
+    /* The list grows as it is walked: children's children are met in the same round. */
+    for (size_t i = 0; i < follow->count; i++) {
+        size_t count =
+            of_all_threads
+                ? lw_os_children(follow->list[i].pid, &children, &capacity)
+                : lw_os_main_children(follow->list[i].pid, &children, &capacity);
+
+        for (size_t j = 0; j < count; j++) {
+            if (!lw_follow_add(follow, children[j], NULL))
+                break; /* the next round finds it */
+        }
+    }
+    lw_free(children);
+}
+
+static void drop_dead(struct lw_follow *follow)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < follow->count; i++) {
+        struct lw_os_process process;
+
+        if (lw_os_process(follow->list[i].pid, &process, NULL))
+            follow->list[kept++] = follow->list[i];
+    }
+    follow->count = kept;
+}
+
+/* ---- whom to adopt ------------------------------------------------------------------ */
+
+static bool is_recorded(const struct lw_recorder *recorder, pid_t pid)
+{
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        const struct lw_watched *watched = recorder->processes[i];
+
+        if ((pid_t)watched->pid == pid && !watched->death_ns && !watched->is_replaced)
+            return true;
+    }
+    return false;
+}
+
+static void try_one(struct lw_recorder *recorder, struct lw_followed *followed,
+                    uint64_t now_ns)
+{
+    struct lw_follow *follow = &recorder->follow;
+    uint64_t image = lw_facts_image(followed->pid);
+    struct lw_target *target;
+
+    if (image != followed->image) { /* new, or another program than before */
+        followed->image = image;
+        followed->since_ns = now_ns;
+        followed->next_ns = follow->is_eager ? now_ns : now_ns + HELLO_NS;
+    }
+    if (now_ns < followed->next_ns)
+        return;
+    target = lw_target_open(followed->pid, -1, NULL);
+    if (target && target->has_started)
+        lw_processes_adopt(recorder, target);
+    else
+        lw_target_free(target);
+    followed->next_ns =
+        now_ns - followed->since_ns < RETRIES_NS ? now_ns + RETRY_NS : UINT64_MAX;
+}
+
+void lw_follow_look(struct lw_recorder *recorder, uint64_t now_ns)
+{
+    struct lw_follow *follow = &recorder->follow;
+
+    if (!recorder->sampler || now_ns < follow->next_ns)
+        return;
+    follow->next_ns = now_ns + (follow->is_eager ? CHILDREN_NS / 2 : CHILDREN_NS);
+    drop_dead(follow);
+    if (!follow->no_children)
+        add_children(follow, now_ns >= follow->next_all_ns);
+    if (now_ns >= follow->next_all_ns)
+        follow->next_all_ns = now_ns + ALL_CHILDREN_NS;
+    for (size_t i = 0; i < follow->count; i++) {
+        if (!is_recorded(recorder, follow->list[i].pid))
+            try_one(recorder, &follow->list[i], now_ns);
+    }
+}
