@@ -10,7 +10,6 @@
 #define LINES_MAX (4u << 20)
 /* How long a code object is taken for what it was. */
 #define TRUST_NS 1000000000ull
-#define OBJECT_MAX 512
 
 void lw_code_cache_init(struct lw_code_cache *codes, const struct lw_py_layout *layout,
                         uint64_t code_type)
@@ -97,7 +96,7 @@ const char *lw_code_cache_text(struct lw_code_cache *codes, struct lw_memory *me
                                uint64_t object, size_t limit, uint32_t *len)
 {
     const struct lw_py_layout *layout = codes->layout;
-    unsigned char head[OBJECT_MAX], bytes[TEXT_MAX];
+    unsigned char head[LW_LAYOUT_COPY_MAX], bytes[TEXT_MAX];
     struct text_state state;
     const char *text;
     uint64_t count, start;
@@ -136,7 +135,7 @@ static const unsigned char *read_lines(struct lw_code_cache *codes,
                                        uint32_t *len)
 {
     const struct lw_py_layout *layout = codes->layout;
-    unsigned char head[OBJECT_MAX], *bytes;
+    unsigned char head[LW_LAYOUT_COPY_MAX], *bytes;
     uint64_t size;
 
     if (!lw_memory_get(memory, object, head, layout->bytes_data))
@@ -183,7 +182,8 @@ static bool read_code(struct lw_code_cache *codes, struct lw_memory *memory,
     code->file =
         lw_code_cache_text(codes, memory, code->file_object, TEXT_MAX, &code->file_len);
     code->lines = read_lines(codes, memory, code->lines_object, &code->lines_len);
-    return code->name && code->file && code->lines;
+    return code->name && code->file && code->lines &&
+           (!layout->has_data_stack || code->frame_bytes >= layout->frame_locals);
 }
 
 static bool is_same_code(const struct lw_code_cache *codes,
@@ -231,12 +231,11 @@ uint32_t lw_code_cache_at(struct lw_code_cache *codes, struct lw_memory *memory,
     const struct lw_py_layout *layout = codes->layout;
     uint32_t number = lw_code_cache_known(codes, address);
     struct lw_py_code code = { .address = address, .checked_ns = now_ns };
-    unsigned char object[OBJECT_MAX];
+    unsigned char object[LW_LAYOUT_COPY_MAX];
 
     if (number > 0 && now_ns - codes->codes[number].checked_ns < TRUST_NS)
         return number;
-    if (layout->code_bytes > sizeof(object) ||
-        !lw_memory_get(memory, address, object, layout->code_bytes) ||
+    if (!lw_memory_get(memory, address, object, layout->code_bytes) ||
         u64_at(object, layout->object_type) != codes->code_type)
         return 0;
     if (number > 0 && is_same_code(codes, &codes->codes[number], object)) {

@@ -267,6 +267,68 @@ static bool check(const struct lw_py_layout *layout, struct lw_error *err)
     return true;
 }
 
+/* Structures that are copied whole before their fields are looked at: what is taken from a
+ * copy must lie in it, and the copy in a buffer of ours (LW_LAYOUT_COPY_MAX). */
+struct copied {
+    const char *what;
+    size_t in_layout; /* how many bytes are copied */
+    struct {
+        size_t in_layout;
+        uint32_t bytes;
+    } fields[12];
+};
+
+#define IN(field) offsetof(struct lw_py_layout, field)
+
+static const struct copied copies[] = {
+    { "frame",
+      IN(frame_locals),
+      { { IN(frame_previous), 8 },
+        { IN(frame_code), 8 },
+        { IN(frame_instruction), 8 },
+        { IN(frame_owner), 1 },
+        { IN(frame_is_entry), 1 } } },
+    { "code",
+      IN(code_bytes),
+      { { IN(object_type), 8 },
+        { IN(code_name), 8 },
+        { IN(code_filename), 8 },
+        { IN(code_linetable), 8 },
+        { IN(code_first_line), 4 },
+        { IN(code_nlocals), 4 },
+        { IN(code_stacksize), 4 },
+        { IN(code_framesize), 4 } } },
+    { "unicode",
+      IN(unicode_ascii_size),
+      { { IN(unicode_length), 8 }, { IN(unicode_state), 4 } } },
+    { "bytes", IN(bytes_data), { { IN(sized_size), 8 } } },
+    { "chunk", IN(chunk_data), { { IN(chunk_previous), 8 } } },
+};
+
+static bool check_copies(const struct lw_py_layout *layout, struct lw_error *err)
+{
+    for (size_t i = 0; i < COUNT(copies); i++) {
+        const struct copied *copied = &copies[i];
+        uint32_t len = get(layout, copied->in_layout);
+
+        if (len > LW_LAYOUT_COPY_MAX)
+            return lw_fail(err, LW_ERR_FORMAT,
+                           "its _Py_DebugOffsets are damaged: `%s` has %" PRIu32
+                           " bytes",
+                           copied->what, len);
+        for (size_t j = 0; j < COUNT(copied->fields) && copied->fields[j].bytes; j++) {
+            uint32_t at = get(layout, copied->fields[j].in_layout);
+
+            if (at != LW_NO_FIELD && (uint64_t)at + copied->fields[j].bytes > len)
+                return lw_fail(err, LW_ERR_FORMAT,
+                               "its _Py_DebugOffsets are damaged: a field at %" PRIu32
+                               " is beyond the %" PRIu32 " bytes of `%s`",
+                               at, len, copied->what);
+        }
+    }
+    return true;
+}
+
 static bool read_runtime(struct lw_memory *memory, uint64_t runtime, void *bytes,
                          size_t len, struct lw_error *err)
 {
@@ -317,7 +379,7 @@ static bool find_telling(struct lw_py_layout *layout, struct lw_memory *memory,
         !take_told(layout, told, words, err))
         return false;
     complete(layout, &row, told);
-    return check(layout, err);
+    return check(layout, err) && check_copies(layout, err);
 }
 
 bool lw_layout_find(struct lw_py_layout *layout, struct lw_memory *memory,

@@ -13,6 +13,10 @@
 /* An offset that this Python does not have. */
 #define LW_NO_FIELD UINT32_MAX
 
+/* No structure that is copied whole (a frame up to its variables, a code object, the head
+ * of a str or of bytes) is larger: lw_layout_find() sees to it. */
+#define LW_LAYOUT_COPY_MAX 512
+
 /* The structures: LW_STRUCTURE(structure). `structure_bytes` is its size, 0 where this
  * Python has none. One that ends in a part of any length is counted with one entry. */
 #define LW_LAYOUT_STRUCTURES(LW_STRUCTURE) \

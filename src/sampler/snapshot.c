@@ -165,7 +165,8 @@ static const unsigned char *in_piece(struct lw_snapshot *snapshot, int which,
                                      struct lw_snapshot_piece *piece, uint64_t address,
                                      size_t len)
 {
-    if (address < piece->address || address - piece->address > piece->len ||
+    if (piece->place == 0 || address < piece->address ||
+        address - piece->address > piece->len ||
         piece->len - (address - piece->address) < len)
         return NULL;
     piece->is_used = true;
@@ -179,18 +180,34 @@ static bool is_frame_at(const void *owner, uint32_t number, const void *key)
     return snapshot->frames[number - 1].address == *(const uint64_t *)key;
 }
 
+/* A walk goes from one to the next, so the last one and its neighbours are tried first. */
+struct lw_snapshot_piece *lw_snapshot_chunk(struct lw_snapshot *snapshot,
+                                            uint64_t address)
+{
+    size_t count = snapshot->chunk_count, first = snapshot->last_chunk;
+
+    first = first > 0 ? first - 1 : 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t number = first + i < count ? first + i : first + i - count;
+        struct lw_snapshot_piece *chunk = &snapshot->chunks[number];
+
+        if (chunk->place > 0 && address >= chunk->address &&
+            address - chunk->address < chunk->len) {
+            snapshot->last_chunk = number;
+            return chunk;
+        }
+    }
+    return NULL;
+}
+
 const unsigned char *lw_snapshot_at(struct lw_snapshot *snapshot, int which,
                                     uint64_t address, size_t len)
 {
+    struct lw_snapshot_piece *chunk = lw_snapshot_chunk(snapshot, address);
     uint32_t number;
 
-    for (size_t i = 0; i < snapshot->chunk_count; i++) {
-        const unsigned char *bytes =
-            in_piece(snapshot, which, &snapshot->chunks[i], address, len);
-
-        if (bytes)
-            return bytes;
-    }
+    if (chunk)
+        return in_piece(snapshot, which, chunk, address, len);
     number = lw_map_find(&snapshot->by_address, lw_hash_u64(address), is_frame_at,
                          snapshot, &address);
     return number
@@ -227,7 +244,7 @@ bool lw_snapshot_add_chunk(struct lw_snapshot *snapshot, uint64_t address, uint3
 
 void lw_snapshot_drop_chunks(struct lw_snapshot *snapshot)
 {
-    snapshot->chunk_count = 0;
+    snapshot->chunk_count = snapshot->last_chunk = 0;
 }
 
 void lw_snapshot_drop_frames(struct lw_snapshot *snapshot)

@@ -39,7 +39,7 @@ struct lw_thread_words {
 struct lw_snapshot_piece {
     uint64_t address;
     uint32_t len;
-    uint32_t place; /* in each copy */
+    uint32_t place; /* in each copy, from 1 on; 0: was not read yet */
     bool is_used;   /* by the last walk */
 };
 
@@ -50,6 +50,7 @@ struct lw_snapshot {
     unsigned char *state[3];          /* the bytes of its state */
     struct lw_snapshot_piece *chunks; /* newest first */
     size_t chunk_count, chunk_capacity;
+    size_t last_chunk;                /* that was looked up: the next one is near */
     struct lw_snapshot_piece *frames; /* numbered from 1: by_address has the numbers */
     size_t frame_count, frame_capacity;
     struct lw_map by_address;
@@ -74,6 +75,10 @@ struct lw_thread_words lw_snapshot_words(const struct lw_snapshot *snapshot,
 /* LEN bytes at ADDRESS in copy WHICH; NULL: they were not read. */
 const unsigned char *lw_snapshot_at(struct lw_snapshot *snapshot, int which,
                                     uint64_t address, size_t len);
+
+/* The chunk that ADDRESS lies in; NULL: none that was read. */
+struct lw_snapshot_piece *lw_snapshot_chunk(struct lw_snapshot *snapshot,
+                                            uint64_t address);
 
 /* Read these too, from the next time on. */
 bool lw_snapshot_add_frame(struct lw_snapshot *snapshot, uint64_t address, uint32_t len)

@@ -7,7 +7,7 @@
 /* Bounds on what a broken or hostile target can make us do. */
 #define DEPTH_MAX 200000u
 #define CHUNKS_MAX 8192u
-#define CHUNK_BYTES_MAX (64u << 20)
+#define CHUNK_BYTES_MAX (64u << 20) /* of all chunks of a thread */
 #define LEARN_MAX 20000u
 #define LINKS_MAX 1000u
 /* Read a little more than was used, so that a few more calls do not need another look. */
@@ -179,20 +179,23 @@ static uint64_t chunk_word(const struct context *at, uint64_t chunk, uint32_t of
 static bool plan_chunks(struct context *at, uint64_t chunk, uint64_t top)
 {
     const struct lw_py_layout *layout = at->layout;
-    uint64_t used = top - chunk;
+    uint64_t used = top - chunk + SLACK_BYTES, all = 0;
 
     lw_snapshot_drop_chunks(at->snapshot);
     for (unsigned i = 0; chunk && i < CHUNKS_MAX; i++) {
         uint64_t size = chunk_word(at, chunk, layout->chunk_size);
 
-        if (i > 0)
-            used = layout->chunk_data + 8 * chunk_word(at, chunk, layout->chunk_top);
-        else
-            used += SLACK_BYTES;
         if (size > CHUNK_BYTES_MAX || size < layout->chunk_data)
             return false;
-        if (!lw_snapshot_add_chunk(at->snapshot, chunk,
-                                   (uint32_t)(used < size ? used : size)))
+        if (i > 0) {
+            uint64_t words = chunk_word(at, chunk, layout->chunk_top);
+
+            used = words < size ? layout->chunk_data + 8 * words : size;
+        }
+        used = used < size ? used : size;
+        all += used;
+        if (all > CHUNK_BYTES_MAX ||
+            !lw_snapshot_add_chunk(at->snapshot, chunk, (uint32_t)used))
             return false;
         chunk = chunk_word(at, chunk, layout->chunk_previous);
     }
@@ -209,8 +212,9 @@ static bool has_chunks(const struct context *at)
 
     if (words->chunk == 0)
         return snapshot->chunk_count == 0;
-    if (snapshot->chunk_count == 0 || newest->address != words->chunk ||
-        words->top < words->chunk || used > newest->len)
+    if (snapshot->chunk_count == 0 || newest->place == 0 ||
+        newest->address != words->chunk || words->top < words->chunk ||
+        used > newest->len)
         return false;
     for (size_t i = 0; i < snapshot->chunk_count; i++) {
         const unsigned char *head = snapshot->copies[LW_SECOND] + newest[i].place;
@@ -239,7 +243,8 @@ static bool learn_frames(struct context *at, uint64_t address)
 {
     const struct lw_py_layout *layout = at->layout;
     const uint32_t len = frame_len(layout);
-    unsigned char bytes[256];
+    unsigned char bytes[LW_LAYOUT_COPY_MAX];
+    size_t frames = at->snapshot->frame_count;
     unsigned learnt = 0;
 
     for (unsigned links = 0; address && links < DEPTH_MAX; links++) {
@@ -247,10 +252,12 @@ static bool learn_frames(struct context *at, uint64_t address)
             lw_snapshot_at(at->snapshot, LW_SECOND, address, len);
 
         if (!known) {
-            if (len > sizeof(bytes) || learnt == LEARN_MAX ||
+            if (learnt == LEARN_MAX ||
                 !lw_memory_get(at->memory, address, bytes, len) ||
-                !lw_snapshot_add_frame(at->snapshot, address, len))
-                break;
+                !lw_snapshot_add_frame(at->snapshot, address, len) ||
+                at->snapshot->frame_count == frames)
+                break; /* or it leads in a circle */
+            frames++;
             learnt++;
         }
         address = parse_frame(layout, known ? known : bytes).previous;
@@ -260,36 +267,26 @@ static bool learn_frames(struct context *at, uint64_t address)
 
 /* ---- from the leaf down, when nothing moved ------------------------------------------ */
 
-static const struct lw_snapshot_piece *chunk_of(const struct context *at,
-                                                uint64_t address)
-{
-    for (size_t i = 0; i < at->snapshot->chunk_count; i++) {
-        const struct lw_snapshot_piece *chunk = &at->snapshot->chunks[i];
-
-        if (address >= chunk->address && address - chunk->address < chunk->len)
-            return chunk;
-    }
-    return NULL;
-}
-
 /* Does the frame at ADDRESS, of CODE, wait for somebody, and end where the frame at CALLEE
  * begins? CALLEE 0: there is none on the data stack. */
 static bool is_calling(const struct context *at, uint64_t address, uint32_t code,
                        uint64_t callee)
 {
-    const struct lw_snapshot_piece *chunk = chunk_of(at, address);
+    const struct lw_snapshot_piece *chunk = lw_snapshot_chunk(at->snapshot, address);
     uint32_t len = at->codes->codes[code].frame_bytes;
 
     if (!chunk)
         return held_still(at, address, frame_len(at->layout));
-    if (callee != 0 && chunk == chunk_of(at, callee) && address + len != callee)
+    if (callee != 0 && chunk == lw_snapshot_chunk(at->snapshot, callee) &&
+        address + len != callee)
         return false;
     return held_still(at, address, len);
 }
 
-static void reverse(struct lw_walk *walk)
+/* The frames from FIRST on, root first. */
+static void reverse(struct lw_walk *walk, size_t first)
 {
-    for (size_t i = 0, j = walk->count; i + 1 < j; i++) {
+    for (size_t i = first, j = walk->count; i + 1 < j; i++) {
         struct lw_walk_frame frame = walk->frames[i];
 
         walk->frames[i] = walk->frames[--j];
@@ -305,7 +302,7 @@ static enum agreement climb_down(struct context *at, uint64_t address,
     uint64_t callee = 0;
 
     at->walk->count = 0;
-    while (address) {
+    for (unsigned links = 0; address; links++) {
         struct frame frame;
         enum agreement agreement = get_same_frame(at, address, &frame);
         uint32_t code;
@@ -322,14 +319,14 @@ static enum agreement climb_down(struct context *at, uint64_t address,
                 (address != leaf && !is_calling(at, address, code, callee)) ||
                 !push(at, address, &frame, code))
                 return CHANGED;
-            if (chunk_of(at, address))
+            if (lw_snapshot_chunk(at->snapshot, address))
                 callee = address;
         }
-        if (frame.previous == address)
+        if (links > DEPTH_MAX) /* in a circle */
             return CHANGED;
         address = frame.previous;
     }
-    reverse(at->walk);
+    reverse(at->walk, 0);
     return SAME;
 }
 
@@ -346,7 +343,8 @@ static bool push_between(struct context *at, uint64_t address, uint64_t caller)
         struct frame frame;
         uint32_t code;
 
-        if (address == 0 || links++ > LINKS_MAX || chunk_of(at, address) ||
+        if (address == 0 || links++ > LINKS_MAX ||
+            lw_snapshot_chunk(at->snapshot, address) ||
             get_same_frame(at, address, &frame) != SAME)
             goto broken;
         if (!is_shim(at->layout, &frame)) {
@@ -356,12 +354,7 @@ static bool push_between(struct context *at, uint64_t address, uint64_t caller)
         }
         address = frame.previous;
     }
-    for (size_t i = first, j = at->walk->count; i + 1 < j; i++) { /* root first */
-        struct lw_walk_frame frame = at->walk->frames[i];
-
-        at->walk->frames[i] = at->walk->frames[--j];
-        at->walk->frames[j] = frame;
-    }
+    reverse(at->walk, first);
     return true;
 
 broken:
@@ -374,7 +367,8 @@ broken:
 static bool is_waiting(const struct context *at, uint64_t caller, uint64_t end)
 {
     return held_still(at, caller,
-                      chunk_of(at, caller) == chunk_of(at, end)
+                      lw_snapshot_chunk(at->snapshot, caller) ==
+                              lw_snapshot_chunk(at->snapshot, end)
                           ? end - caller
                           : frame_len(at->layout));
 }
