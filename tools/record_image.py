@@ -4,8 +4,8 @@ of this machine, as far as the sampler reads it, and the stacks as that Python s
 
     .venv/bin/python tools/record_image.py BUILD
 
-BUILD is a folder where meson has built `record_image`. The program is stopped meanwhile,
-so an image is of one moment. The lines of an image are what tests/unit/image.h reads:
+BUILD is a folder where meson has built `record_image`. The program is stopped all the
+while, so an image is of one moment. Its lines are what tests/unit/image.h reads:
 
     thread TID N        a thread with N frames, from the root; each is a line
     frame NAME FIRST_LINE LINE

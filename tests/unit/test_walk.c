@@ -203,3 +203,74 @@ TEST(without_memory_here_a_thread_is_left_out_and_counted)
     check_threads(target);
     close_target(target);
 }
+
+/* ---- a target that lies ------------------------------------------------------------- */
+
+static unsigned char *word_at(uint64_t address)
+{
+    for (unsigned i = 0; i < image.piece_count; i++) {
+        const struct lw_memory_piece *piece = &image.pieces[i];
+
+        if (address >= piece->address && address + 8 <= piece->address + piece->len)
+            return (unsigned char *)(uintptr_t)piece->bytes +
+                   (address - piece->address);
+    }
+    return NULL;
+}
+
+/* Under ASan: what a Python says of itself is used only as far as our buffers go. */
+static void check_every_word(const char *name)
+{
+    static const uint64_t values[] = {
+        0, 7, 249, 505, 513, 4095, (1u << 20), 1ull << 40
+    };
+    struct lw_error err = { LW_OK, "" };
+    unsigned refused = 0, sampled = 0;
+
+    open_image(name);
+    for (uint64_t address = image.runtime; word_at(address); address += 8) {
+        unsigned char *word = word_at(address), was[8];
+
+        memcpy(was, word, 8);
+        for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+            struct lw_target *target;
+
+            memcpy(word, &values[i], 8);
+            target = image_target(&image, NULL, &err);
+            if (target && lw_target_sample(target, 1))
+                sampled++;
+            else if (!target)
+                refused++;
+            lw_target_free(target);
+        }
+        memcpy(word, was, 8);
+    }
+    image_release(&image);
+    CHECK(refused > 100 && sampled > 100);
+}
+
+TEST(no_word_that_a_python_says_of_itself_leads_out_of_our_memory)
+{
+    check_every_word("3.13");
+    check_every_word("3.14");
+    check_every_word("3.15");
+}
+
+/* The root's caller is the leaf: a circle, on every Python. */
+TEST(frames_in_a_circle_end)
+{
+    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+        struct lw_target *target = open_target(image_names[i]);
+        const struct lw_target_thread *thread;
+        uint64_t root, leaf;
+
+        CHECK(lw_target_sample(target, 1));
+        thread = deepest(target);
+        root = thread->walk.frames[0].address;
+        leaf = thread->walk.frames[thread->walk.count - 1].address;
+        memcpy(word_at(root + target->layout.frame_previous), &leaf, sizeof(leaf));
+        CHECK(lw_target_sample(target, 2));
+        CHECK(thread->has_stack && thread->walk.is_moving);
+        close_target(target);
+    }
+}
