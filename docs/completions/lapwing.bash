@@ -30,7 +30,7 @@ _lapwing() {
         ;;
     report)
         options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --state --error --diff --json --csv --markdown --style --output"
-        operands="callees callers functions processes summary system threads tree"
+        operands="callees callers functions lines processes summary system threads tree"
         ;;
     run)
         options="--help --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"

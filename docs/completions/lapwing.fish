@@ -40,7 +40,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from report' -l csv -d 'as comma-
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l markdown -d 'as a table in Markdown'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l style -x -a 'lapwing pstats' -d 'pstats: functions, callers and callees exactly as Python'\''s pstats prints them'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or of the whole profile .svg and what else export writes'
-complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers functions processes summary system threads tree'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers functions lines processes summary system threads tree'
 
 complete -c lapwing -f -n __fish_use_subcommand -a run -d 'record a program from start to end'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l calls -d 'every Python call, exactly (the default); with =timeline each call also keeps its own start and end'

@@ -83,6 +83,13 @@ int64_t lw_analysis_ns(double seconds)
     return ns <= -0x1p63 ? INT64_MIN : (int64_t)llround(ns);
 }
 
+static const char *noun_of(const struct lw_callgraph *graph, size_t count)
+{
+    if (graph->by_line)
+        return count == 1 ? "line" : "lines";
+    return count == 1 ? "function" : "functions";
+}
+
 /* "594 functions: 39,889 calls (38,675 primitive) in 64.4 ms; by internal time" */
 static void set_list_title(const struct lw_query *query,
                            const struct lw_callgraph *graph, struct lw_table *table)
@@ -91,7 +98,7 @@ static void set_list_title(const struct lw_query *query,
 
     lw_buf_init(&text, 0);
     lw_units_add_count(&text, (int64_t)graph->listed_count);
-    lw_buf_add_text(&text, graph->listed_count == 1 ? " function: " : " functions: ");
+    lw_buf_addf(&text, " %s: ", noun_of(graph, graph->listed_count));
     if (lw_callgraph_has_calls(graph)) {
         lw_units_add_count(&text, graph->calls);
         lw_buf_add_text(&text, graph->calls == 1 ? " call " : " calls ");
@@ -134,12 +141,11 @@ void lw_analysis_note_cut(const struct lw_query *query,
     lw_buf_init(&count, 0);
     lw_units_add_count(&count, (int64_t)(cut ? cut : graph->listed_count));
     if (graph->listed_count > 0 && selection->count == 0)
-        lw_table_note(table, "None of the %s functions is left by the restrictions.",
-                      lw_analysis_text(table, &count));
+        lw_table_note(table, "None of the %s %s is left by the restrictions.",
+                      lw_analysis_text(table, &count), noun_of(graph, 2));
     else if (cut > 0)
         lw_table_note(table, "%s more %s; --limit 0 shows all.",
-                      lw_analysis_text(table, &count),
-                      cut == 1 ? "function" : "functions");
+                      lw_analysis_text(table, &count), noun_of(graph, cut));
     lw_buf_release(&count);
 }
 

@@ -344,13 +344,10 @@ static void sum_graph(struct lw_callgraph *graph)
     }
 }
 
-bool lw_callgraph_init(struct lw_callgraph *graph, const struct lw_profile *profile,
-                       enum lw_graph_source source, const bool *threads,
+/* Of a graph that says its profile, source and kind. */
+static bool make_graph(struct lw_callgraph *graph, const bool *threads,
                        struct lw_error *err)
 {
-    memset(graph, 0, sizeof(*graph));
-    graph->profile = profile;
-    graph->source = source == LW_GRAPH_ANY ? lw_callgraph_source(profile) : source;
     if (!(graph->source == LW_GRAPH_GIVEN ? take_given(graph, err)
                                           : lw_callgraph_walk(graph, threads, err)))
         return false;
@@ -358,6 +355,27 @@ bool lw_callgraph_init(struct lw_callgraph *graph, const struct lw_profile *prof
         return false;
     sum_graph(graph);
     return true;
+}
+
+bool lw_callgraph_init(struct lw_callgraph *graph, const struct lw_profile *profile,
+                       enum lw_graph_source source, const bool *threads,
+                       struct lw_error *err)
+{
+    memset(graph, 0, sizeof(*graph));
+    graph->profile = profile;
+    graph->source = source == LW_GRAPH_ANY ? lw_callgraph_source(profile) : source;
+    return make_graph(graph, threads, err);
+}
+
+bool lw_callgraph_init_lines(struct lw_callgraph *graph,
+                             const struct lw_profile *profile, const bool *threads,
+                             struct lw_error *err)
+{
+    memset(graph, 0, sizeof(*graph));
+    graph->profile = profile;
+    graph->source = LW_GRAPH_SAMPLES;
+    graph->by_line = true;
+    return make_graph(graph, threads, err);
 }
 
 void lw_callgraph_release(struct lw_callgraph *graph)

@@ -44,6 +44,7 @@ struct lw_function {
 struct lw_callgraph {
     const struct lw_profile *profile; /* borrowed */
     enum lw_graph_source source;      /* never LW_GRAPH_ANY */
+    bool by_line;                     /* its functions are single lines of such */
 
     /* First those that have figures of their own, in the order of the profile. Behind
      * them those that a file only names as callers: their costs are not known. */
@@ -70,6 +71,10 @@ struct lw_callgraph {
 bool lw_callgraph_init(struct lw_callgraph *graph, const struct lw_profile *profile,
                        enum lw_graph_source source, const bool *threads,
                        struct lw_error *err) LW_MUST_CHECK;
+/* The same of the lines that samples were on, each as if it were a function. */
+bool lw_callgraph_init_lines(struct lw_callgraph *graph,
+                             const struct lw_profile *profile, const bool *threads,
+                             struct lw_error *err) LW_MUST_CHECK;
 void lw_callgraph_release(struct lw_callgraph *graph); /* zeroed is fine */
 
 /* Were calls counted? Samples have none; nor has what samplers save for pstats: 0, or

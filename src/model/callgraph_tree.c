@@ -336,6 +336,8 @@ static bool fill_graph(struct walk *walk, struct lw_callgraph *graph,
         if (!code->is_used)
             continue;
         lw_function_init(function, walk->profile, walk->numbers.first[i]);
+        if (graph->by_line)
+            function->line = lw_profile_frame(walk->profile, function->frame)->line;
         function->cost = cost_of(&code->sums);
         code->function = (uint32_t)graph->function_count++;
     }
@@ -360,7 +362,8 @@ bool lw_callgraph_walk(struct lw_callgraph *graph, const bool *threads,
 
     walk.stacks = lw_stacks_list(graph->profile->stacks, &walk.stack_count);
     lw_map_init(&walk.pair_map);
-    done = lw_codes_init(&walk.numbers, graph->profile, LW_ALIKE_FUNCTION, err) &&
+    done = lw_codes_init(&walk.numbers, graph->profile,
+                         graph->by_line ? LW_ALIKE_LINE : LW_ALIKE_FUNCTION, err) &&
            (walk.codes = lw_zalloc(walk.numbers.count, sizeof(*walk.codes), err)) &&
            (walk.node_of = lw_zalloc(walk.stack_count, sizeof(*walk.node_of), err)) &&
            walk_threads(&walk, graph->source, threads, err) &&

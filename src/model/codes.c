@@ -21,13 +21,16 @@ static bool same_code(const void *owner, uint32_t number, const void *key)
 
     return a->name == b->name && a->file == b->file && a->first_line == b->first_line &&
            a->kind == b->kind &&
-           (a->variant == b->variant || numbering->alike == LW_ALIKE_NAME);
+           (a->line == b->line || numbering->alike != LW_ALIKE_LINE) &&
+           (a->variant == b->variant || numbering->alike != LW_ALIKE_FUNCTION);
 }
 
-static uint64_t hash_code(const struct lw_frame *frame)
+static uint64_t hash_code(const struct lw_frame *frame, enum lw_alike alike)
 {
+    uint32_t line = alike == LW_ALIKE_LINE ? frame->line : frame->first_line;
+
     return lw_hash_u64((uint64_t)frame->name << 32 | frame->file) ^
-           lw_hash_u64((uint64_t)frame->first_line << 8 | frame->kind);
+           lw_hash_u64((uint64_t)line << 8 | frame->kind);
 }
 
 bool lw_codes_init(struct lw_codes *codes, const struct lw_profile *profile,
@@ -48,7 +51,7 @@ bool lw_codes_init(struct lw_codes *codes, const struct lw_profile *profile,
         goto out;
     for (size_t i = 0; i < frame_count; i++) {
         const struct lw_frame *frame = &numbering.frames[i];
-        uint64_t hash = hash_code(frame);
+        uint64_t hash = hash_code(frame, alike);
         uint32_t number = lw_map_find(&map, hash, same_code, &numbering, frame);
 
         if (!number) {

@@ -17,6 +17,7 @@ struct lw_codes {
 enum lw_alike {
     LW_ALIKE_FUNCTION, /* what the interpreter calls one function */
     LW_ALIKE_NAME,     /* what has the same name, file and line */
+    LW_ALIKE_LINE,     /* the same line of a function */
 };
 
 /* Number all frames of PROFILE, in the order of their ids. Release in any case. */

@@ -268,8 +268,8 @@ bool lw_query_threads(const struct lw_query *query, const struct lw_profile *pro
     return fail_no_thread(query, profile, err);
 }
 
-bool lw_query_graph(const struct lw_query *query, const struct lw_profile *profile,
-                    struct lw_callgraph *graph, struct lw_error *err)
+static bool make_graph(const struct lw_query *query, const struct lw_profile *profile,
+                       bool by_line, struct lw_callgraph *graph, struct lw_error *err)
 {
     bool *threads;
     bool done;
@@ -277,8 +277,21 @@ bool lw_query_graph(const struct lw_query *query, const struct lw_profile *profi
     memset(graph, 0, sizeof(*graph));
     if (!lw_query_threads(query, profile, &threads, err))
         return false;
-    done = lw_callgraph_init(graph, profile, query->source, threads, err) &&
+    done = (by_line ? lw_callgraph_init_lines(graph, profile, threads, err)
+                    : lw_callgraph_init(graph, profile, query->source, threads, err)) &&
            (!query->strip || lw_callgraph_strip(graph, query->how_strip, err));
     lw_free(threads);
     return done;
+}
+
+bool lw_query_graph(const struct lw_query *query, const struct lw_profile *profile,
+                    struct lw_callgraph *graph, struct lw_error *err)
+{
+    return make_graph(query, profile, false, graph, err);
+}
+
+bool lw_query_lines(const struct lw_query *query, const struct lw_profile *profile,
+                    struct lw_callgraph *graph, struct lw_error *err)
+{
+    return make_graph(query, profile, true, graph, err);
 }

@@ -110,6 +110,10 @@ bool lw_query_threads(const struct lw_query *query, const struct lw_profile *pro
 bool lw_query_graph(const struct lw_query *query, const struct lw_profile *profile,
                     struct lw_callgraph *graph, struct lw_error *err) LW_MUST_CHECK;
 
+/* Likewise the graph of lines (see lw_callgraph_init_lines). */
+bool lw_query_lines(const struct lw_query *query, const struct lw_profile *profile,
+                    struct lw_callgraph *graph, struct lw_error *err) LW_MUST_CHECK;
+
 /* What is left of a graph's listed functions, in order. */
 struct lw_selection {
     uint32_t *functions; /* owned: indexes */

@@ -223,7 +223,7 @@ def sampled() -> list[Process]:
     helper = main.thread(4243, "pin memory", 1000 * MS, 4000 * MS)
     step = "<module>@train.py:1:50 main@train.py:40:41 step@train.py:10:"
     evaluate = "<module>@train.py:1:50 main@train.py:40:42 evaluate@train.py:30:"
-    wait_for = "run@/usr/lib/python3.11/threading.py:964:982 get@queue.py:5:9"
+    wait_for = "run@/home/me/python/threading.py:964:982 get@queue.py:5:9"
     for who, path, state, count in [
         (thread, step + "11", cpu | gil, 30),
         (thread, step + "12 torch.conv2d", cpu, 70),
