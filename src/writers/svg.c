@@ -355,6 +355,7 @@ static const char style[] = "<style>\n"
                             "text { fill: #111; pointer-events: none; }\n"
                             "#title { font: bold 15px sans-serif; }\n"
                             "#note { font: 12px sans-serif; }\n"
+                            "svg:focus { outline: none; }\n" /* a box shows it */
                             ".box { cursor: pointer; }\n"
                             ".box:hover rect, .chosen rect { stroke: #000; }\n"
                             ".above { opacity: 0.55; }\n"
@@ -410,7 +411,7 @@ static void write_head(struct writing *w)
     lw_buf_add_text(w->out, "</text>\n<text id=\"status\" x=\"6\" y=\"42\" "
                             "aria-live=\"polite\">");
     write_title(w, 0);
-    lw_buf_add_text(w->out, "</text>\n<text id=\"found\" y=\"48\" "
+    lw_buf_add_text(w->out, "</text>\n<text id=\"found\" y=\"42\" "
                             "text-anchor=\"end\" aria-live=\"polite\"></text>\n");
     lw_buf_add_text(w->out, search_box);
 }
