@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -130,25 +129,22 @@ bool lw_pause_settle(struct lw_pause *pause)
 
 void lw_pause_resume(struct lw_pause *pause)
 {
-    bool any = false;
-
     for (size_t i = pause->count; i-- > 0;) {
         struct lw_paused *thread = &pause->threads[i];
 
         if (thread->is_late)
             continue;
-        any = true;
         if (thread->is_stopped && let_go(thread->tid))
             drop(pause, thread);
         else
             thread->is_late = true; /* was killed meanwhile, or never got there */
     }
-    if (any) {
-        uint64_t len = lw_clock_ns() - pause->began_ns;
+    if (pause->stood_ns) {
+        uint64_t len = lw_clock_ns() - pause->stood_ns;
 
         pause->longest_ns = len > pause->longest_ns ? len : pause->longest_ns;
-        pause->deadline_ns = 0;
     }
+    pause->deadline_ns = pause->stood_ns = 0;
 }
 
 /* ---- stopping ----------------------------------------------------------------------- */
@@ -164,10 +160,8 @@ bool lw_pause_ask(struct lw_pause *pause, pid_t pid, pid_t tid)
         pause->refused += errno == EPERM;
         return false;
     }
-    if (pause->deadline_ns == 0) {
-        pause->began_ns = lw_clock_ns();
-        pause->deadline_ns = pause->began_ns + LW_PAUSE_DEADLINE_NS;
-    }
+    if (pause->deadline_ns == 0)
+        pause->deadline_ns = lw_clock_ns() + LW_PAUSE_DEADLINE_NS;
     /* Fails only if it has ended meanwhile, which the wait will find. */
     trace(PTRACE_INTERRUPT, tid, 0, 0);
     pause->threads[pause->count++] = (struct lw_paused){ .pid = pid, .tid = tid };
@@ -187,6 +181,8 @@ static bool look(struct lw_pause *pause, bool is_last)
             continue;
         if (stands(thread->tid, &signal)) {
             thread->is_stopped = true;
+            if (pause->stood_ns == 0)
+                pause->stood_ns = lw_clock_ns();
             pause->stops++;
         } else if (is_last) {
             thread->is_late = true;
@@ -206,10 +202,10 @@ void lw_pause_wait(struct lw_pause *pause)
 
         if (look(pause, is_last) || is_last)
             return;
+        /* Not sched_yield(): on a busy machine it puts us behind everybody, and the
+         * thread stands meanwhile. */
         if (looks >= EAGER_LOOKS)
             nanosleep(&nap, NULL);
-        else
-            sched_yield();
     }
 }
 

@@ -34,7 +34,7 @@ struct lw_pause {
     struct lw_paused *threads; /* owned */
     size_t count, capacity;
     uint64_t deadline_ns; /* of those not stopped yet */
-    uint64_t began_ns;    /* when the first of those that stand now was seized */
+    uint64_t stood_ns;    /* when the first of those that stand now did; 0: none */
 
     uint64_t stops;      /* so far: threads that stood still */
     uint64_t misses;     /* that did not stop in time */

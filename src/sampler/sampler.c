@@ -9,10 +9,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "sampler/native.h"
 
 #define SECOND_NS 1000000000ull
 /* With nobody to sample, how often to look whether there is. */
 #define IDLE_NS 10000000ull
+/* How often to look whether a thread that did not stop in time has stopped by now. */
+#define SETTLE_NS 200000ull
 
 struct lw_sampled {
     struct lw_target *target; /* owned */
@@ -22,6 +25,7 @@ struct lw_sampled {
 };
 
 struct lw_sampler {
+    struct lw_sampler_options options;
     double period_ns;
     uint64_t random; /* state of the generator */
 
@@ -31,6 +35,8 @@ struct lw_sampler {
     struct lw_sampled **processes; /* owned */
     size_t count, capacity;
     struct lw_sampler_counts counts;
+    struct lw_pause pause;
+    struct lw_symbols symbols;
     bool is_stopping;
     pthread_t thread;
 };
@@ -116,6 +122,15 @@ static uint64_t next_due(struct lw_sampler *sampler, uint64_t due_ns)
     return due_ns;
 }
 
+/* Nobody may stand still until the next sample because it stopped too late for this
+ * one. */
+static void rest_until(struct lw_sampler *sampler, uint64_t when_ns)
+{
+    while (lw_pause_settle(&sampler->pause) && lw_clock_ns() + SETTLE_NS < when_ns)
+        sleep_until(lw_clock_ns() + SETTLE_NS);
+    sleep_until(when_ns);
+}
+
 static void *run(void *argument)
 {
     struct lw_sampler *sampler = argument;
@@ -126,7 +141,7 @@ static void *run(void *argument)
     prctl(PR_SET_TIMERSLACK, 1);
     while (sample_all(sampler, due_ns, &is_idle)) {
         due_ns = is_idle ? lw_clock_ns() + IDLE_NS : next_due(sampler, due_ns);
-        sleep_until(due_ns);
+        rest_until(sampler, due_ns);
     }
     return NULL;
 }
@@ -140,7 +155,10 @@ struct lw_sampler *lw_sampler_start(const struct lw_sampler_options *options,
 
     if (!sampler)
         return NULL;
+    sampler->options = *options;
     sampler->period_ns = (double)SECOND_NS / options->rate;
+    lw_pause_init(&sampler->pause);
+    lw_symbols_init(&sampler->symbols);
     sampler->random = lw_clock_ns() | 1;
     pthread_mutex_init(&sampler->mutex, NULL);
     if (pthread_create(&sampler->thread, NULL, run, sampler) != 0) {
@@ -170,6 +188,8 @@ void lw_sampler_stop(struct lw_sampler *sampler)
     while (sampler->count > 0)
         free_sampled(sampler->processes[--sampler->count]);
     lw_free(sampler->processes);
+    lw_pause_release(&sampler->pause);
+    lw_symbols_release(&sampler->symbols);
     pthread_mutex_destroy(&sampler->mutex);
     lw_free(sampler);
 }
@@ -180,7 +200,12 @@ struct lw_sampled *lw_sampler_add(struct lw_sampler *sampler, struct lw_target *
     struct lw_sampled *sampled = lw_zalloc(1, sizeof(*sampled), err);
     bool added = false;
 
-    if (!sampled || !lw_sample_log_init(&sampled->log, err)) {
+    if (sampler->options.pause)
+        lw_target_set_pause(target, &sampler->pause);
+    if (!sampled ||
+        (sampler->options.native &&
+         !lw_target_add_native(target, &sampler->pause, &sampler->symbols, err)) ||
+        !lw_sample_log_init(&sampled->log, err)) {
         lw_target_free(target);
         lw_free(sampled);
         return NULL;
@@ -231,6 +256,10 @@ struct lw_sampler_counts lw_sampler_counts(struct lw_sampler *sampler)
 
     pthread_mutex_lock(&sampler->mutex);
     counts = sampler->counts;
+    counts.stops = sampler->pause.stops;
+    counts.stop_misses = sampler->pause.misses;
+    counts.stop_refusals = sampler->pause.refused;
+    counts.longest_stop_ns = sampler->pause.longest_ns;
     pthread_mutex_unlock(&sampler->mutex);
     return counts;
 }
@@ -250,6 +279,12 @@ struct lw_sampled_counts lw_sampled_counts(struct lw_sampler *sampler,
         .dropped = sampled->log.dropped,
         .system_calls = target->memory.calls,
     };
+    if (target->native) {
+        counts.merged = target->native->merged;
+        counts.mismatched = target->native->mismatched;
+        counts.uncaught = target->native->uncaught;
+        counts.cut = target->native->cut;
+    }
     pthread_mutex_unlock(&sampler->mutex);
     return counts;
 }

@@ -13,12 +13,18 @@
 
 struct lw_sampler_options {
     double rate; /* samples a second */
+    bool pause;  /* stop Python threads while they are read */
+    bool native; /* machine code too; stops one thread at a time */
 };
 
 struct lw_sampler_counts {
     uint64_t taken;
     uint64_t late;   /* of those: more than half a period after they were due */
     uint64_t missed; /* not taken: the one before was not done yet */
+
+    /* Where threads are stopped (sampler/pause.h): how often one was, did not stop in
+     * time, or may not be; and how long some stood at most. */
+    uint64_t stops, stop_misses, stop_refusals, longest_stop_ns;
 };
 
 struct lw_sampler;
@@ -44,6 +50,9 @@ struct lw_sampler_counts lw_sampler_counts(struct lw_sampler *sampler);
  * could not be read. */
 struct lw_sampled_counts {
     uint64_t samples, stacks, moving, unreadable, dropped, system_calls;
+    /* Of machine code (sampler/native.h): stacks merged with Python's, those that would
+     * not fit, threads that could not be caught, stacks whose outer part is missing. */
+    uint64_t merged, mismatched, uncaught, cut;
 };
 struct lw_sampled_counts lw_sampled_counts(struct lw_sampler *sampler,
                                            const struct lw_sampled *sampled);

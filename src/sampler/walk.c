@@ -68,6 +68,8 @@ static struct frame parse_frame(const struct lw_py_layout *layout,
     }
     if (layout->frame_is_entry != LW_NO_FIELD)
         frame.is_entry = bytes[layout->frame_is_entry] != 0;
+    else
+        frame.is_entry = !layout->has_data_stack; /* then C runs each frame anew */
     return frame;
 }
 

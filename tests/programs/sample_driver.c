@@ -1,6 +1,6 @@
 /* Samples one process and prints what was seen, as tests of the sampler want it:
  *
- *     sample_driver [--lines] PID RATE SECONDS [SAMPLES]
+ *     sample_driver [--lines] [--pause] [--native] PID RATE SECONDS [SAMPLES]
  *
  * It ends after SECONDS, after SAMPLES, or when the process does. The first line of
  * output is JSON: what was counted. Each line after it is a distinct stack of a thread in
@@ -9,7 +9,7 @@
  *     COUNT  WEIGHT_NS  TID  STATE  FILE:FIRST_LINE:NAME;...
  *
  * STATE is the number of enum lw_sample_state. With --lines a frame is
- * FILE:FIRST_LINE:NAME:LINE. */
+ * FILE:FIRST_LINE:NAME:LINE. One of machine code is <FILE:NAME>. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@
 #define LOOK_NS 5000000
 
 struct args {
-    bool with_lines;
+    bool with_lines, pause, native;
     uint64_t pid, samples;
     double rate, seconds;
 };
@@ -37,9 +37,15 @@ static bool parse(int argc, char **argv, struct args *args)
     int at = 1;
 
     *args = (struct args){ .samples = UINT64_MAX };
-    if (at < argc && strcmp(argv[at], "--lines") == 0) {
-        args->with_lines = true;
-        at++;
+    for (; at < argc && argv[at][0] == '-'; at++) {
+        if (strcmp(argv[at], "--lines") == 0)
+            args->with_lines = true;
+        else if (strcmp(argv[at], "--pause") == 0)
+            args->pause = true;
+        else if (strcmp(argv[at], "--native") == 0)
+            args->native = true;
+        else
+            return false;
     }
     return argc - at >= 3 && argc - at <= 4 &&
            lw_text_u64(argv[at], strlen(argv[at]), &args->pid) &&
@@ -59,6 +65,11 @@ static void add_frame(struct lw_buf *out, const struct lw_sample_log *log,
 
     if (frame->kind == LW_FRAME_NOTE) {
         lw_buf_add_text(out, name);
+        return;
+    }
+    if (frame->kind == LW_FRAME_NATIVE) {
+        lw_buf_addf(out, "<%s:%s>",
+                    lw_text_basename(lw_strings_text(log->strings, frame->file)), name);
         return;
     }
     lw_buf_addf(out, "%s:%" PRIu32 ":%s",
@@ -141,10 +152,17 @@ static void print_counts(const struct lw_sampler_counts *of_sampler,
     printf("{\"samples\": %" PRIu64 ", \"stacks\": %" PRIu64 ", \"moving\": %" PRIu64
            ", \"unreadable\": %" PRIu64 ", \"dropped\": %" PRIu64
            ", \"system_calls\": %" PRIu64 ", \"taken\": %" PRIu64 ", \"late\": %" PRIu64
-           ", \"missed\": %" PRIu64 ", \"cpu_seconds\": %.6f, \"has_ended\": %s}\n",
+           ", \"missed\": %" PRIu64 ", \"cpu_seconds\": %.6f, \"has_ended\": %s",
            counts->samples, counts->stacks, counts->moving, counts->unreadable,
            counts->dropped, counts->system_calls, of_sampler->taken, of_sampler->late,
            of_sampler->missed, cpu, has_ended ? "true" : "false");
+    printf(", \"stops\": %" PRIu64 ", \"stop_misses\": %" PRIu64
+           ", \"stop_refusals\": %" PRIu64 ", \"longest_stop_ns\": %" PRIu64
+           ", \"merged\": %" PRIu64 ", \"mismatched\": %" PRIu64
+           ", \"uncaught\": %" PRIu64 ", \"cut\": %" PRIu64 "}\n",
+           of_sampler->stops, of_sampler->stop_misses, of_sampler->stop_refusals,
+           of_sampler->longest_stop_ns, counts->merged, counts->mismatched,
+           counts->uncaught, counts->cut);
 }
 
 /* ---- sampling ----------------------------------------------------------------------- */
@@ -162,7 +180,9 @@ static void wait_for_enough(struct lw_sampler *sampler, struct lw_sampled *sampl
 
 static bool run(const struct args *args, struct lw_error *err)
 {
-    struct lw_sampler_options options = { .rate = args->rate };
+    struct lw_sampler_options options = { .rate = args->rate,
+                                          .pause = args->pause,
+                                          .native = args->native };
     struct lw_target *target = lw_target_open((pid_t)args->pid, -1, err);
     struct lw_sampler *sampler = target ? lw_sampler_start(&options, err) : NULL;
     struct lw_sampler_counts of_sampler;
@@ -194,7 +214,8 @@ int main(int argc, char **argv)
     struct args args;
 
     if (!parse(argc, argv, &args)) {
-        fprintf(stderr, "usage: sample_driver [--lines] PID RATE SECONDS [SAMPLES]\n");
+        fprintf(stderr, "usage: sample_driver [--lines] [--pause] [--native] PID RATE "
+                        "SECONDS [SAMPLES]\n");
         return 2;
     }
     if (run(&args, &err))

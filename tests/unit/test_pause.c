@@ -205,6 +205,14 @@ TEST(one_that_cannot_stop_in_time_is_missed_and_let_go_later)
     while (lw_pause_settle(&pause))
         nap(1000000);
     CHECK(goes_on());
+    for (int i = 0; i < 100 && pause.stops == 0; i++) { /* and can be stopped again */
+        CHECK(lw_pause_ask(&pause, child, child));
+        lw_pause_wait(&pause);
+        lw_pause_resume(&pause);
+        while (lw_pause_settle(&pause))
+            nap(1000000);
+    }
+    CHECK_EQ(pause.stops, 1);
     lw_pause_release(&pause);
     end(child);
 }
