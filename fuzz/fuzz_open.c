@@ -45,17 +45,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     bool as_pipe = len % 2 && len <= PIPE_BYTES;
     int fd = offer(bytes, len, as_pipe);
+    bool exists = false;
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    lw_profile_exists(path);
+    if (!lw_profile_exists(path, &exists, NULL))
+        abort();
     open_profile(path);
     close(fd);
 
     if (len < 4) { /* names that are no file's */
         open_profile("/proc/self/fd");
         open_profile("there is no such file.prof");
-        lw_profile_exists("there is no such run");
+        if (!lw_profile_exists("there is no such run", &exists, NULL) || exists)
+            abort();
         lw_profile_has_suffix("x.prof");
         lw_profile_has_suffix("x");
     }
