@@ -168,8 +168,9 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
             (uint64_t)((double)session.config.min_span_ns * 1e-9 / py_tracer_tick_s());
     py_functions_log_to(&py_tracer.functions, &collector->region, false);
     session.on = true;
-    if (!session.config.calls ||
-        (await_main ? py_tracer_await_main(collector) : py_collector_start(collector)))
+    collector->marks_only = !session.config.calls;
+    if (await_main && session.config.calls ? py_tracer_await_main(collector)
+                                           : py_collector_start(collector))
         return true;
     py_session_stop();
     return false;

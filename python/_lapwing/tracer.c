@@ -242,7 +242,7 @@ static void take_lane(struct py_collector *collector, unsigned lane)
     py_tracer.lanes[lane].epoch++;
     py_tracer.timers |= collector->timer ? bit : 0;
     py_tracer.active_c |= collector->c_calls ? bit : 0;
-    py_tracer.active |= bit;
+    py_tracer.active |= collector->marks_only ? 0 : bit;
     py_tracer.only_epoch++;
 }
 

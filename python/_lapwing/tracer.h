@@ -31,6 +31,7 @@ struct py_collector {
     struct lw_region region;
     struct py_place *places; /* owned */
     bool c_calls;
+    bool marks_only; /* no calls: what the program announces, and no hook */
     uint64_t min_span_ticks;
     PyObject *timer;     /* the caller's own clock, borrowed from the owner; or NULL */
     double timer_unit_s; /* seconds a tick of it; 0: it gives seconds as float */

@@ -3,6 +3,7 @@
 #include "recorder/recorder.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -75,6 +76,7 @@ bool lw_recorder_open(struct lw_recorder *recorder,
     lw_recorder_init(recorder);
     recorder->max_bytes = options->max_bytes;
     recorder->is_attached = options->is_attached;
+    recorder->sample_rate = options->sample_rate;
     recorder->tick_ns = TICK_NS;
     recorder->last_look_ns = lw_clock_ns();
     lw_calibration_init(&recorder->calibration);
@@ -298,6 +300,32 @@ static void close_those_dead(struct lw_recorder *recorder)
     }
 }
 
+static bool set_number(struct lw_run_info *info, const char *key, uint64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    return lw_run_info_set_fact(info, key, text, NULL);
+}
+
+/* How well the sampler kept to its times. */
+static void note_sampling(struct lw_recorder *recorder)
+{
+    struct lw_run_info *info = &recorder->run.info;
+    struct lw_sampler_counts counts;
+
+    if (!recorder->sampler)
+        return;
+    counts = lw_sampler_counts(recorder->sampler);
+    if (!set_number(info, "sample_rate", (uint64_t)recorder->sample_rate) ||
+        !set_number(info, "samples_taken", counts.taken) ||
+        !set_number(info, "samples_late", counts.late) ||
+        (counts.missed > 0 &&
+         !lw_run_info_add_loss(info, "not taken, the one before took too long",
+                               "samples", counts.missed, NULL)))
+        recorder->unsaved_count++;
+}
+
 bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
 {
     struct lw_run_info *info = &recorder->run.info;
@@ -316,6 +344,7 @@ bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
     keep_to_size(recorder, lw_clock_ns());
     lw_processes_note_loss(recorder, "not all could be written",
                            recorder->unsaved_count);
+    note_sampling(recorder);
     info->end_ns = lw_clock_ns();
     info->wall_end_ns = lw_clock_wall_ns();
     info->state = LW_RUN_FINISHED;

@@ -61,6 +61,7 @@ struct lw_recorder {
     uint64_t max_bytes;
     struct lw_system *system;   /* owned; NULL: not asked for */
     struct lw_sampler *sampler; /* likewise */
+    double sample_rate;
     bool is_attached;
     struct lw_follow follow; /* descendants that do not say hello */
 
