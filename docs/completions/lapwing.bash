@@ -4,7 +4,7 @@
 _lapwing() {
     local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}
     local before=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="export formats help pack report run runs shell"
+    local commands="attach dump export formats help pack report run runs shell top"
     local options="--help" operands="" values=none files=yes
 
     if [ "$COMP_CWORD" -eq 1 ]; then
@@ -12,6 +12,14 @@ _lapwing() {
         return
     fi
     case $command in
+    attach)
+        options="--help --rate --duration --no-children --no-system --output --name --max-size --quiet --no-summary"
+        operands=""
+        ;;
+    dump)
+        options="--help --json --no-children"
+        operands=""
+        ;;
     export)
         options="--help --to --output --diff --state"
         operands=""
@@ -22,7 +30,7 @@ _lapwing() {
         ;;
     help)
         options="--help"
-        operands="export formats help pack report run runs shell"
+        operands="attach dump export formats help pack report run runs shell top"
         ;;
     pack)
         options="--help --output --in"
@@ -33,7 +41,7 @@ _lapwing() {
         operands="callees callers functions lines processes summary system threads tree"
         ;;
     run)
-        options="--help --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"
+        options="--help --rate --no-sample --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"
         operands=""
         ;;
     runs)
@@ -44,8 +52,32 @@ _lapwing() {
         options="--help"
         operands=""
         ;;
+    top)
+        options="--help --rate --no-children --duration --sort --lines --time --batch --interval --rows"
+        operands=""
+        ;;
     esac
     case "$command $before" in
+    "attach --rate")
+        values=""
+        files=
+        ;;
+    "attach --duration")
+        values=""
+        files=
+        ;;
+    "attach --output" | "attach -o")
+        values=""
+        files=yes
+        ;;
+    "attach --name")
+        values=""
+        files=
+        ;;
+    "attach --max-size")
+        values=""
+        files=
+        ;;
     "export --to" | "export -t")
         values="callgrind chrome collapsed csv json markdown perfetto pprof pstats speedscope svg"
         files=
@@ -110,6 +142,10 @@ _lapwing() {
         values=""
         files=yes
         ;;
+    "run --rate")
+        values=""
+        files=
+        ;;
     "run --min-span")
         values=""
         files=
@@ -127,6 +163,30 @@ _lapwing() {
         files=
         ;;
     "runs --in")
+        values=""
+        files=
+        ;;
+    "top --rate")
+        values=""
+        files=
+        ;;
+    "top --duration")
+        values=""
+        files=
+        ;;
+    "top --sort")
+        values="self total"
+        files=
+        ;;
+    "top --time")
+        values="running gil wall"
+        files=
+        ;;
+    "top --interval")
+        values=""
+        files=
+        ;;
+    "top --rows")
         values=""
         files=
         ;;

@@ -3,6 +3,21 @@
 complete -c lapwing -s h -l help -d 'print this help'
 complete -c lapwing -n __fish_use_subcommand -s V -l version -d 'print the version'
 
+complete -c lapwing -f -n __fish_use_subcommand -a attach -d 'record processes that run already'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l rate -x -a '' -d 'sample every thread'\''s stack this often a second (200)'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l duration -x -a '' -d 'end after this long (30s, 5m); else when they end, or at Ctrl-C'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l no-children -d 'only the processes named, not what they start'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l no-system -d 'not what processes and machine use: CPU, memory, disks, network, GPUs'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -s o -l output -r -F -d 'the folder to make for the run (RUN.lap), instead of a new one in .lapwing/runs; or a file of another format to write as well (out.svg)'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l name -x -a '' -d 'name the run after NAME, not the program'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l max-size -x -a '' -d 'keep the run below SIZE by thinning out its middle (2G)'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -s q -l quiet -d 'say nothing'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l no-summary -d 'only say where the run is'
+
+complete -c lapwing -f -n __fish_use_subcommand -a dump -d 'print every thread'\''s stack of running processes, now'
+complete -c lapwing -n '__fish_seen_subcommand_from dump' -l json -d 'print JSON'
+complete -c lapwing -n '__fish_seen_subcommand_from dump' -l no-children -d 'only these processes, not those that they started'
+
 complete -c lapwing -f -n __fish_use_subcommand -a export -d 'write a profile in another tool'\''s format'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -s t -l to -x -a 'callgrind chrome collapsed csv json markdown perfetto pprof pstats speedscope svg' -d 'the format; without it, the suffix of FILE decides'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -s o -l output -r -F -d 'into FILE, whole or not at all'
@@ -14,7 +29,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from formats' -l json -d 'print J
 complete -c lapwing -n '__fish_seen_subcommand_from formats' -l csv -d 'print comma-separated values'
 
 complete -c lapwing -f -n __fish_use_subcommand -a help -d 'print the help of a command'
-complete -c lapwing -n '__fish_seen_subcommand_from help' -a 'export formats help pack report run runs shell'
+complete -c lapwing -n '__fish_seen_subcommand_from help' -a 'attach dump export formats help pack report run runs shell top'
 
 complete -c lapwing -f -n __fish_use_subcommand -a pack -d 'make one file of a run, to send or keep'
 complete -c lapwing -n '__fish_seen_subcommand_from pack' -s o -l output -r -F -d 'write to FILE instead of NAME.lapz'
@@ -43,7 +58,9 @@ complete -c lapwing -n '__fish_seen_subcommand_from report' -s o -l output -r -F
 complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers functions lines processes summary system threads tree'
 
 complete -c lapwing -f -n __fish_use_subcommand -a run -d 'record a program from start to end'
-complete -c lapwing -n '__fish_seen_subcommand_from run' -l calls -d 'every Python call, exactly (the default); with =timeline each call also keeps its own start and end'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l rate -x -a '' -d 'sample every thread'\''s stack this often a second (200; with --calls not at all)'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-sample -d 'take no samples'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l calls -d 'every Python call, exactly, instead of samples; with =timeline each call also keeps its own start and end'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l c-calls -d 'calls of builtins as well'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l min-span -x -a '' -d 'leave shorter calls out of the timeline (10us, 1ms)'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-system -d 'not what processes and machine use: CPU, memory, disks, network, GPUs'
@@ -60,3 +77,14 @@ complete -c lapwing -n '__fish_seen_subcommand_from runs' -l json -d 'print JSON
 complete -c lapwing -n '__fish_seen_subcommand_from runs' -l csv -d 'print comma-separated values'
 
 complete -c lapwing -f -n __fish_use_subcommand -a shell -d 'browse profiles as with '\''python -m pstats'\'', and more'
+
+complete -c lapwing -f -n __fish_use_subcommand -a top -d 'show what running processes do, live'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l rate -x -a '' -d 'samples a second (200)'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l no-children -d 'only these processes, not those that they started'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l duration -x -a '' -d 'end after TIME'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l sort -x -a 'self total' -d 'sort by self or total time'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l lines -d 'show lines, not functions'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l time -x -a 'running gil wall' -d 'count time on a processor, time holding the GIL, or all time'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l batch -d 'print one table after the other; so it is in a pipe, too'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l interval -x -a '' -d 'between two tables (1s)'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l rows -x -a '' -d 'of each table (20)'

@@ -9,7 +9,7 @@
 #define GONE_NS 5000000000ull /* a thread that was not seen for so long has ended */
 
 const struct lw_top_key lw_top_keys[] = {
-    { "?", "help", "this page" },
+    { "?", "help", "show what the keys do" },
     { "q", "quit", "quit" },
     { "s", "self", "sort by the time in the function itself" },
     { "t", "total", "sort by the time in it and in what it calls" },

@@ -1,0 +1,87 @@
+#include "cmd/family.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "recorder/facts.h"
+#include "sampler/os.h"
+
+void lw_family_release(struct lw_family *family)
+{
+    lw_free(family->members);
+    *family = (struct lw_family){ 0 };
+}
+
+static bool add_member(struct lw_family *family, pid_t pid, bool is_asked,
+                       struct lw_error *err)
+{
+    for (size_t i = 0; i < family->count; i++)
+        if (family->members[i].pid == pid)
+            return true;
+    if (!lw_grow(&family->members, &family->capacity, family->count + 1,
+                 sizeof(*family->members), err))
+        return false;
+    family->members[family->count++] = (struct lw_family_member){ pid, is_asked };
+    return true;
+}
+
+bool lw_family_add(struct lw_family *family, const char *command, char **words,
+                   int count, struct lw_error *err)
+{
+    uint64_t pid;
+
+    for (int i = 0; i < count; i++) {
+        if (!lw_text_u64(words[i], strlen(words[i]), &pid) || pid == 0 || pid > INT_MAX)
+            return lw_fail(err, LW_ERR_USAGE, "%s: '%s' is not the number of a process",
+                           command, words[i]);
+        if (!add_member(family, (pid_t)pid, true, err))
+            return false;
+    }
+    return true;
+}
+
+/* Those that are added are looked at too, in their turn. */
+bool lw_family_grow(struct lw_family *family, struct lw_error *err)
+{
+    pid_t *children = NULL;
+    size_t capacity = 0;
+    bool done = true;
+
+    for (size_t i = 0; done && i < family->count; i++) {
+        size_t count = lw_os_children(family->members[i].pid, &children, &capacity);
+
+        for (size_t j = 0; done && j < count; j++)
+            done = add_member(family, children[j], false, err);
+    }
+    lw_free(children);
+    return done;
+}
+
+void lw_family_remove(struct lw_family *family, size_t index)
+{
+    struct lw_family_member *member = &family->members[index];
+
+    family->count--;
+    memmove(member, member + 1, (family->count - index) * sizeof(*member));
+}
+
+bool lw_family_add_command(struct lw_buf *out, pid_t pid, struct lw_error *err)
+{
+    char **words = lw_facts_command_line(pid, err);
+
+    if (!words)
+        return false;
+    if (words[0])
+        lw_facts_add_command(out, words);
+    lw_free(words);
+    return lw_buf_check(out, err);
+}
+
+void lw_family_add_version(struct lw_buf *out, const struct lw_py_layout *layout)
+{
+    lw_buf_addf(out, "%u.%u", layout->major, layout->minor);
+    if (layout->release)
+        lw_buf_addf(out, ".%u", layout->micro);
+}

@@ -1,0 +1,38 @@
+/* The processes that a command line names by PID, and all that descend from them. */
+
+#ifndef LW_CMD_FAMILY_H
+#define LW_CMD_FAMILY_H
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "sampler/layout.h"
+
+struct lw_family_member {
+    pid_t pid;
+    bool is_asked; /* named by the person, not found */
+};
+
+struct lw_family {
+    struct lw_family_member *members; /* parents before their children; owned */
+    size_t count, capacity;
+};
+
+void lw_family_release(struct lw_family *family); /* zeroed is fine */
+
+/* Add the processes WORDS (COUNT of them) name, each once. COMMAND is for the sentence
+ * about what is no PID; it fails with LW_ERR_USAGE then. */
+bool lw_family_add(struct lw_family *family, const char *command, char **words,
+                   int count, struct lw_error *err) LW_MUST_CHECK;
+/* Add the descendants that are there now and not known yet. */
+bool lw_family_grow(struct lw_family *family, struct lw_error *err) LW_MUST_CHECK;
+/* Take out member INDEX; the others keep their order. */
+void lw_family_remove(struct lw_family *family, size_t index);
+
+/* Append the command line of PID as people read it; nothing if it cannot be seen. */
+bool lw_family_add_command(struct lw_buf *out, pid_t pid, struct lw_error *err)
+    LW_MUST_CHECK;
+/* Append "3.11.7", or "3.9" if a Python does not say more. */
+void lw_family_add_version(struct lw_buf *out, const struct lw_py_layout *layout);
+
+#endif
