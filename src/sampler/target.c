@@ -12,6 +12,10 @@
 
 /* How often to look for new interpreters, and whether it is still the same program. */
 #define LIST_NS 100000000ull
+/* How often to ask for the names of threads, and how soon for those of new ones: these
+ * are given their name a moment after they begin. */
+#define NAME_NS 1000000000ull
+#define NAME_NEW_NS 50000000ull
 /* Reads of a thread in one sample, the first included. */
 #define ROUNDS 4
 #define ROUNDS_PAUSED 8 /* a new thread is read, known, stopped, and read again */
@@ -500,6 +504,18 @@ static void count_stacks(struct lw_target *target)
     target->samples++;
 }
 
+static void name_threads_when_due(struct lw_target *target, uint64_t now_ns)
+{
+    uint64_t since_ns = now_ns - target->named_ns;
+
+    if (!target->memory.pid || since_ns < NAME_NEW_NS ||
+        (since_ns < NAME_NS && target->named_number == target->last_number))
+        return;
+    lw_target_name_threads(target);
+    target->named_ns = now_ns;
+    target->named_number = target->last_number;
+}
+
 bool lw_target_sample(struct lw_target *target, uint64_t now_ns)
 {
     bool done;
@@ -522,6 +538,7 @@ bool lw_target_sample(struct lw_target *target, uint64_t now_ns)
     if (target->native)
         lw_native_sample(target->native, target, now_ns);
     count_stacks(target);
+    name_threads_when_due(target, now_ns);
     return true;
 }
 

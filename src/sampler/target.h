@@ -52,6 +52,8 @@ struct lw_target {
     size_t thread_count, thread_capacity;
     uint32_t last_number;
     uint64_t listed_ns; /* when interpreters were last looked for */
+    uint64_t named_ns; /* when threads were last asked for their names, up to the one */
+    uint32_t named_number;
     uint32_t
         tid_offset; /* in struct pthread, where Python does not tell; 0: not known */
 
@@ -88,6 +90,12 @@ bool lw_target_sample(struct lw_target *target, uint64_t now_ns) LW_MUST_CHECK;
  * stays what it was. False: it could not be read, or moved after all. */
 bool lw_target_read_thread(struct lw_target *target, struct lw_target_thread *thread,
                            uint64_t now_ns) LW_MUST_CHECK;
+
+/* Put Python's own names of the threads that were last sampled in their `name`; one that
+ * cannot be read costs that name only, which stays the kernel's. Costs some reads for
+ * each thread and each module: lw_target_sample() calls it for new threads, and once a
+ * second. */
+void lw_target_name_threads(struct lw_target *target);
 
 /* The line and columns that FRAME of a walk is at; false: not known. */
 bool lw_target_position(const struct lw_target *target,

@@ -168,6 +168,26 @@ static uint32_t code_of(struct context *at, const struct frame *frame)
     return lw_code_cache_at(at->codes, at->memory, frame->code, at->now_ns);
 }
 
+bool lw_walk_alone(struct lw_code_cache *codes, struct lw_memory *memory,
+                   uint64_t address, uint64_t now_ns, struct lw_walk_frame *found)
+{
+    const struct lw_py_layout *layout = codes->layout;
+    unsigned char bytes[256];
+    struct frame frame;
+
+    if (frame_len(layout) > sizeof(bytes) ||
+        !lw_memory_get(memory, address, bytes, frame_len(layout)))
+        return false;
+    frame = parse_frame(layout, bytes);
+    *found = (struct lw_walk_frame){
+        .address = address,
+        .code = lw_code_cache_at(codes, memory, frame.code, now_ns),
+        .instruction = instruction_of(layout, &frame),
+        .is_entry = frame.is_entry,
+    };
+    return found->code > 0;
+}
+
 /* ---- what to read ------------------------------------------------------------------- */
 
 static uint64_t chunk_word(const struct context *at, uint64_t chunk, uint32_t offset)

@@ -37,4 +37,10 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
                                   struct lw_code_cache *codes, struct lw_memory *memory,
                                   uint64_t now_ns, bool is_last);
 
+/* The frame at ADDRESS by itself, as it is now: a coroutine's, which may be on no stack.
+ * False: there is none. */
+bool lw_walk_alone(struct lw_code_cache *codes, struct lw_memory *memory,
+                   uint64_t address, uint64_t now_ns, struct lw_walk_frame *found)
+    LW_MUST_CHECK;
+
 #endif
