@@ -45,6 +45,7 @@ struct lw_snapshot_piece {
 
 struct lw_snapshot {
     uint64_t thread; /* address of its state */
+    bool is_still;   /* the thread stands while it is read: nothing can be torn */
     uint64_t cframe; /* where its current frame is taken to stand; 0: not known */
     uint64_t frame[3];
     unsigned char *state[3];          /* the bytes of its state */

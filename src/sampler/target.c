@@ -411,6 +411,15 @@ static bool stop_new(struct lw_target *target, struct lw_target_thread *thread)
     return lw_pause_has(target->pause, (pid_t)thread->tid);
 }
 
+static bool is_still(const struct lw_target *target,
+                     const struct lw_target_thread *thread)
+{
+    const struct lw_pause *pause =
+        target->native ? target->native->pause : target->pause;
+
+    return pause && lw_pause_has(pause, (pid_t)thread->tid);
+}
+
 /* Walk the stacks that were just read. True: some have to be read again. */
 static bool walk_pending(struct lw_target *target,
                          const struct interpreter_words *words, uint64_t now_ns,
@@ -424,6 +433,7 @@ static bool walk_pending(struct lw_target *target,
 
         if (!thread->is_pending)
             continue;
+        thread->snapshot.is_still = is_still(target, thread);
         result = lw_walk_stack(&thread->walk, &thread->snapshot, &target->codes,
                                &target->memory, now_ns, is_last);
         if (result == LW_WALK_AGAIN) {

@@ -111,8 +111,9 @@ static enum agreement get_same_frame(const struct context *at, uint64_t address,
         !get_frame(at, LW_SECOND, address, frame))
         return MISSING;
     return first.code == frame->code && first.previous == frame->previous &&
-                   first.owner == frame->owner && first.is_executing &&
-                   frame->is_executing
+                   first.owner == frame->owner &&
+                   (at->snapshot->is_still ||
+                    (first.is_executing && frame->is_executing))
                ? SAME
                : CHANGED;
 }
@@ -336,10 +337,13 @@ static enum agreement climb_down(struct context *at, uint64_t address,
             if (at->walk->count > 0)
                 at->walk->frames[at->walk->count - 1].is_entry = true;
         } else {
+            bool is_still = at->snapshot->is_still;
+
             code = code_of(at, &frame);
-            if (code == 0 ||
-                (address != leaf && !is_calling(at, address, code, callee)) ||
-                !push(at, address, &frame, code))
+            if (code == 0 ? !(is_still && address == leaf) /* it is only being made */
+                          : (address != leaf && !is_still &&
+                             !is_calling(at, address, code, callee)) ||
+                                !push(at, address, &frame, code))
                 return CHANGED;
             if (lw_snapshot_chunk(at->snapshot, address))
                 callee = address;
