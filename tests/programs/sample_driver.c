@@ -2,8 +2,9 @@
  *
  *     sample_driver [--lines] [--pause] [--native] PID RATE SECONDS [SAMPLES]
  *
- * It ends after SECONDS, after SAMPLES, or when the process does. The first line of
- * output is JSON: what was counted. Each line after it is a distinct stack of a thread in
+ * It says "sampling" on standard error when it does, and ends after SECONDS, after SAMPLES,
+ * or when the process does. The first line of output is JSON: what was counted, and to
+ * how many samples of equal weight these come. Each line after it is a distinct stack of a thread in
  * a state, parted by tabs:
  *
  *     COUNT  WEIGHT_NS  TID  STATE  FILE:FIRST_LINE:NAME;...
@@ -136,6 +137,20 @@ static void print_stacks(struct lw_sample_log *log, bool with_lines)
     lw_buf_release(&out);
 }
 
+/* Kish's effective sample size. */
+static double effective_samples(const struct lw_sample_log *log)
+{
+    double sum = 0, squares = 0;
+
+    for (size_t i = 0; i < log->sample_count; i++) {
+        double weight = (double)log->samples[i].weight_ns;
+
+        sum += weight;
+        squares += weight * weight;
+    }
+    return squares > 0 ? sum * sum / squares : 0;
+}
+
 static double cpu_seconds(void)
 {
     struct rusage usage;
@@ -147,15 +162,16 @@ static double cpu_seconds(void)
 
 static void print_counts(const struct lw_sampler_counts *of_sampler,
                          const struct lw_sampled_counts *counts, bool has_ended,
-                         double cpu)
+                         double effective, double cpu)
 {
     printf("{\"samples\": %" PRIu64 ", \"stacks\": %" PRIu64 ", \"moving\": %" PRIu64
            ", \"unreadable\": %" PRIu64 ", \"dropped\": %" PRIu64
            ", \"system_calls\": %" PRIu64 ", \"taken\": %" PRIu64 ", \"late\": %" PRIu64
-           ", \"missed\": %" PRIu64 ", \"cpu_seconds\": %.6f, \"has_ended\": %s",
+           ", \"missed\": %" PRIu64
+           ", \"effective_samples\": %.1f, \"cpu_seconds\": %.6f, \"has_ended\": %s",
            counts->samples, counts->stacks, counts->moving, counts->unreadable,
            counts->dropped, counts->system_calls, of_sampler->taken, of_sampler->late,
-           of_sampler->missed, cpu, has_ended ? "true" : "false");
+           of_sampler->missed, effective, cpu, has_ended ? "true" : "false");
     printf(", \"stops\": %" PRIu64 ", \"stop_misses\": %" PRIu64
            ", \"stop_refusals\": %" PRIu64 ", \"longest_stop_ns\": %" PRIu64
            ", \"merged\": %" PRIu64 ", \"mismatched\": %" PRIu64
@@ -187,8 +203,10 @@ static bool run(const struct args *args, struct lw_error *err)
     struct lw_sampler *sampler = target ? lw_sampler_start(&options, err) : NULL;
     struct lw_sampler_counts of_sampler;
     struct lw_sampled_counts counts;
+    struct lw_sample_log *log;
     struct lw_sampled *sampled;
     double cpu = cpu_seconds();
+    bool has_ended;
 
     if (!sampler) {
         lw_target_free(target);
@@ -196,12 +214,15 @@ static bool run(const struct args *args, struct lw_error *err)
     }
     sampled = lw_sampler_add(sampler, target, err);
     if (sampled) {
+        fprintf(stderr, "sampling\n");
         wait_for_enough(sampler, sampled, args);
         cpu = cpu_seconds() - cpu;
         of_sampler = lw_sampler_counts(sampler);
         counts = lw_sampled_counts(sampler, sampled);
-        print_counts(&of_sampler, &counts, !lw_sampled_lives(sampler, sampled), cpu);
-        print_stacks(lw_sampled_lock(sampler, sampled), args->with_lines);
+        has_ended = !lw_sampled_lives(sampler, sampled);
+        log = lw_sampled_lock(sampler, sampled);
+        print_counts(&of_sampler, &counts, has_ended, effective_samples(log), cpu);
+        print_stacks(log, args->with_lines);
         lw_sampled_unlock(sampler);
     }
     lw_sampler_stop(sampler);

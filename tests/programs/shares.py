@@ -1,0 +1,103 @@
+"""Programs of which it is known where their time goes.
+
+    shares.py clock      functions that run for a time by their own clock
+    shares.py counting   functions alike to the byte that count 1, 2, 3 ... times as far
+    shares.py lines      one function whose lines run for a time by their own clock
+
+It says "ready", begins when a line comes in, ends at SIGUSR1, and prints as JSON what
+part of its time each function or line had ("shares"), and how often and for what
+part of its time it was not on a processor ("switches", "off").
+"""
+
+import json
+import random
+import resource
+import signal
+import sys
+import time
+
+WEIGHTS = (1, 2, 3, 5, 9)
+clock = time.perf_counter_ns
+spent = {}
+running = True
+
+BURN = """
+def burn_{i}(ns):
+    start = now = clock()
+    while now - start < ns:
+        now = clock()
+    spent["burn_{i}"] = spent.get("burn_{i}", 0) + clock() - start
+"""
+COUNT = """
+def count_{i}(n):
+    total = 0
+    for i in range(n):
+        total += i
+    return total
+"""
+
+
+def by_clock():
+    """Times differ from turn to turn, so that no sampler can keep step with them."""
+    functions = []
+    for i, weight in enumerate(WEIGHTS):
+        exec(BURN.format(i=i), globals())
+        functions.append((globals()["burn_%d" % i], weight))
+    while running:
+        random.shuffle(functions)
+        for function, weight in functions:
+            function(int(weight * random.uniform(20000, 100000)))
+
+
+def by_counting():
+    functions = []
+    for i, weight in enumerate(WEIGHTS):
+        exec(COUNT.format(i=i), globals())
+        functions.append((globals()["count_%d" % i], weight))
+        spent["count_%d" % i] = weight
+    while running:
+        random.shuffle(functions)
+        for function, weight in functions:
+            function(300 * weight)
+
+
+def by_lines():
+    lines = sys._getframe().f_lineno
+    while running:
+        ends = [int(w * random.uniform(20000, 100000)) for w in WEIGHTS[:3]]
+        a = clock()
+        while clock() - a < ends[0]: pass  # fmt: skip  # noqa: E701
+        b = clock()
+        while clock() - b < ends[1]: pass  # fmt: skip  # noqa: E701
+        c = clock()
+        while clock() - c < ends[2]: pass  # fmt: skip  # noqa: E701
+        d = clock()
+        for n, ns in ((4, b - a), (6, c - b), (8, d - c)):
+            spent[str(lines + n)] = spent.get(str(lines + n), 0) + ns
+
+
+def stop(signum, frame):
+    global running
+    running = False
+
+
+def main():
+    kinds = {"clock": by_clock, "counting": by_counting, "lines": by_lines}
+    signal.signal(signal.SIGUSR1, stop)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    cpu, start = time.process_time(), time.perf_counter()
+    kinds[sys.argv[1]]()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - start
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    total = sum(spent.values())
+    result = {
+        "shares": {name: part / total for name, part in spent.items()},
+        "off": max(0.0, 1 - cpu / wall),
+        "switches": usage.ru_nivcsw + usage.ru_nvcsw,
+    }
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
