@@ -21,7 +21,7 @@ _lapwing() {
         operands=""
         ;;
     export)
-        options="--help --to --output --diff --state"
+        options="--help --to --output --diff --state --frames"
         operands=""
         ;;
     formats)
@@ -88,6 +88,10 @@ _lapwing() {
         ;;
     "export --state")
         values="wall cpu gil wait gc"
+        files=
+        ;;
+    "export --frames")
+        values="functions lines names"
         files=
         ;;
     "pack --output" | "pack -o")

@@ -23,6 +23,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from export' -s t -l to -x -a 'ca
 complete -c lapwing -n '__fish_seen_subcommand_from export' -s o -l output -r -F -d 'into FILE, whole or not at all'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -l diff -d 'of two profiles, what the second has more or less than the first, by function and caller'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -l state -x -a 'wall cpu gil wait gc' -d 'of samples only those on a CPU, with the interpreter'\''s lock, waiting, or collecting garbage'
+complete -c lapwing -n '__fish_seen_subcommand_from export' -l frames -x -a 'functions lines names' -d 'in collapsed stacks: name and place of the function; of the line that ran, as py-spy'\''s raw format; or the name alone, as FlameGraph has it'
 
 complete -c lapwing -f -n __fish_use_subcommand -a formats -d 'list the formats that can be read and written'
 complete -c lapwing -n '__fish_seen_subcommand_from formats' -l json -d 'print JSON'

@@ -32,6 +32,7 @@ struct summary {
     const struct lw_profile *profile;
     const struct lw_query *query;
     const struct lw_callgraph *graph;
+    struct lw_callgraph lines; /* of samples that know their line; else empty */
     struct lw_table *table;
     struct lw_buf text; /* the detail being written */
 };
@@ -126,6 +127,8 @@ static bool add_recorded(struct summary *s, struct lw_error *err)
     lw_free(flags);
     if (lw_callgraph_has_calls(s->graph))
         add_count(s, "", (uint64_t)s->graph->calls, "call of ", "calls of ");
+    else if (s->graph->samples > 0)
+        add_count(s, "", (uint64_t)s->graph->samples, "sample of ", "samples of ");
     else
         lw_buf_add_text(&s->text, "samples of ");
     add_count(s, "", s->graph->listed_count, "function", "functions");
@@ -137,9 +140,74 @@ static bool add_recorded(struct summary *s, struct lw_error *err)
     return true;
 }
 
-static void add_function(struct summary *s, const char *what,
-                         const struct lw_function *function, double seconds)
+/* What the threads did meanwhile, where samples say it; the states overlap. */
+static bool add_states(struct summary *s, struct lw_error *err)
 {
+    const struct lw_profile *profile = s->profile;
+    uint64_t sums_ns[LW_STATES_GC + 1] = { 0 };
+    bool has_states = false;
+    bool *flags;
+
+    if (!lw_query_threads(s->query, profile, &flags, err))
+        return false;
+    for (size_t i = 0; i < profile->sample_count; i++) {
+        const struct lw_sample *sample = &profile->samples[i];
+
+        if (flags && !flags[sample->thread])
+            continue;
+        has_states |= sample->state != LW_STATE_UNKNOWN;
+        for (int state = 0; state <= LW_STATES_GC; state++)
+            if (lw_states_have((enum lw_states)state, sample->state))
+                sums_ns[state] += sample->weight_ns;
+    }
+    lw_free(flags);
+    if (s->graph->source != LW_GRAPH_SAMPLES || !has_states)
+        return true;
+    for (int state = LW_STATES_CPU; state <= LW_STATES_GC; state++) {
+        lw_buf_addf(&s->text, "%s", state == LW_STATES_CPU ? "" : ", ");
+        lw_units_add_share(&s->text,
+                           (double)sums_ns[state] / (double)sums_ns[LW_STATES_WALL]);
+        lw_buf_add_text(&s->text, lw_states_phrase((enum lw_states)state));
+    }
+    add_row(s, "of that", NAN, NAN);
+    return true;
+}
+
+static bool has_lines(const struct lw_callgraph *lines)
+{
+    for (size_t i = 0; i < lines->listed_count; i++)
+        if (lines->functions[i].line > 0)
+            return true;
+    return false;
+}
+
+/* In which of its lines FUNCTION spent most, itself or with what it calls; 0: not known. */
+static uint32_t longest_line(const struct summary *s,
+                             const struct lw_function *function, bool with_callees)
+{
+    const struct lw_frame *frame = lw_profile_frame(s->profile, function->frame);
+    uint32_t line = 0;
+    double most_s = 0;
+
+    for (size_t i = 0; i < s->lines.listed_count; i++) {
+        const struct lw_function *part = &s->lines.functions[i];
+        const struct lw_frame *its = lw_profile_frame(s->profile, part->frame);
+        double seconds = with_callees ? part->cost.total_s : part->cost.self_s;
+
+        if (its->name == frame->name && its->file == frame->file &&
+            its->first_line == frame->first_line && seconds > most_s) {
+            most_s = seconds;
+            line = its->line;
+        }
+    }
+    return line;
+}
+
+static void add_function(struct summary *s, const char *what,
+                         const struct lw_function *function, double seconds,
+                         bool with_callees)
+{
+    uint32_t line = longest_line(s, function, with_callees);
     struct lw_function stripped = *function;
 
     lw_function_strip(&stripped);
@@ -151,6 +219,8 @@ static void add_function(struct summary *s, const char *what,
     }
     if (lw_callgraph_has_calls(s->graph))
         add_count(s, ", ", (uint64_t)function->cost.calls, "call", "calls");
+    if (line > 0)
+        lw_buf_addf(&s->text, ", most in line %u", line);
     add_row(s, what, seconds, seconds / s->graph->total_s);
 }
 
@@ -177,7 +247,7 @@ static bool add_functions(struct summary *s, const char *what, const char *key,
 
         if (!(seconds > 0) || (mine && strcmp(function->name, "<module>") == 0))
             continue;
-        add_function(s, shown ? "" : what, function, seconds);
+        add_function(s, shown ? "" : what, function, seconds, mine);
         if (shown++ == 0)
             most_s = seconds;
         if (shown == 1 || (mine && seconds >= NEARLY * most_s))
@@ -287,8 +357,10 @@ static void add_next(struct summary *s, const struct lw_function *first,
                      const struct lw_function *own)
 {
     bool has_own = own && own->cost.total_s >= OWN_SHARE * s->graph->total_s;
-    const char *tree =
-        s->graph->source == LW_GRAPH_GIVEN ? "" : "; the view tree shows the paths";
+    const char *tree = s->graph->source == LW_GRAPH_GIVEN ? ""
+                       : s->lines.listed_count > 0
+                           ? "; the view lines shows the lines, tree the paths"
+                           : "; the view tree shows the paths";
 
     const char *report, *name;
     struct lw_buf word;
@@ -318,7 +390,7 @@ static bool summarise(struct summary *s, struct lw_error *err)
     if (s->graph->listed_count == 0) {
         lw_analysis_note_empty(s->profile, s->table);
     } else {
-        if (!add_recorded(s, err) ||
+        if (!add_recorded(s, err) || !add_states(s, err) ||
             !add_functions(s, "most self time", "time", SELF_ROWS, false, &first,
                            err) ||
             !add_functions(s, "own code, total", "cumulative", OWN_ROWS, true, &own,
@@ -342,7 +414,13 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
 
     lw_table_init(table, columns, COLUMN_COUNT);
     lw_buf_init(&s.text, 0);
-    done = lw_query_graph(query, profile, &graph, err) && summarise(&s, err);
+    done = lw_query_graph(query, profile, &graph, err);
+    if (done && graph.source == LW_GRAPH_SAMPLES)
+        done = lw_query_lines(query, profile, &s.lines, err);
+    if (done && !has_lines(&s.lines))
+        lw_callgraph_release(&s.lines);
+    done = done && summarise(&s, err);
+    lw_callgraph_release(&s.lines);
     lw_buf_release(&s.text);
     lw_callgraph_release(&graph);
     return done;

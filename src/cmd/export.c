@@ -14,6 +14,7 @@ struct args {
     const char *to;     /* format; NULL: by the suffix of output */
     const char *output; /* NULL: standard output */
     unsigned states;    /* enum lw_states */
+    unsigned frames;    /* enum lw_frames */
 };
 
 /* clang-format off */
@@ -28,6 +29,9 @@ static const struct lw_option options[] = {
         "of two profiles, what the second has more or less than the first, by function "
         "and caller"),
     OPT(0, "state", LW_ARG_CHOICE, states, LW_STATES_WORDS, LW_STATES_HELP),
+    OPT(0, "frames", LW_ARG_CHOICE, frames, LW_FRAMES_WORDS,
+        "in collapsed stacks: name and place of the function; of the line that ran, as "
+        "py-spy's raw format; or the name alone, as FlameGraph has it"),
     LW_OPT_END
 };
 /* clang-format on */
@@ -71,8 +75,8 @@ static const struct lw_writer *choose_writer(const struct args *args,
 }
 
 static bool write_profile(const struct lw_writer *writer,
-                          const struct lw_profile *profile, const char *path,
-                          struct lw_error *err)
+                          const struct lw_profile *profile, enum lw_frames frames,
+                          const char *path, struct lw_error *err)
 {
     struct lw_progress *progress;
     struct lw_buf out;
@@ -80,7 +84,9 @@ static bool write_profile(const struct lw_writer *writer,
 
     lw_buf_init(&out, 0);
     progress = lw_progress_start_writing(path, &out);
-    done = writer->write(profile, &out, err) && lw_buf_check(&out, err);
+    done = (frames ? writer->write_frames(profile, frames, &out, err)
+                   : writer->write(profile, &out, err)) &&
+           lw_buf_check(&out, err);
     lw_progress_stop(progress);
     done = done && lw_file_replace(path, out.bytes, out.len, err);
     lw_buf_release(&out);
@@ -122,12 +128,18 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (!a->output && writer->is_binary && isatty(STDOUT_FILENO))
         return lw_usage(err, "%s files are not for a terminal; name one with -o",
                         writer->name);
+    if (a->frames && !writer->write_frames)
+        return lw_usage(err,
+                        "%s files name frames in their own way: --frames is for "
+                        "collapsed stacks",
+                        writer->name);
     if (a->diff && !check_diff(writer, argc, err))
         return LW_EXIT_USAGE;
     profile = a->diff ? lw_profiles_open_diff(argv, writer->want, err)
                       : lw_profiles_open(argv, (size_t)argc, writer->want, NULL, err);
     done = profile && lw_states_take(&part, profile, (enum lw_states)a->states, err) &&
-           write_profile(writer, &part, a->output ? a->output : "-", err);
+           write_profile(writer, &part, (enum lw_frames)a->frames,
+                         a->output ? a->output : "-", err);
     lw_states_release(&part);
     lw_profile_free(profile);
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;

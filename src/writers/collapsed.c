@@ -3,7 +3,8 @@
  *
  *     main (train.py:40);step (train.py:10);conv2d 140000000
  *
- * Frames are written as py-spy's raw format does, with place behind the name. If there
+ * Frames are written as py-spy's raw format does, with place behind the name, or on
+ * request by name alone, as FlameGraph's scripts do. If there
  * are several processes or threads, they are the first frames, again as py-spy has them.
  * The format has no escapes and no units. So ';' in a name becomes ',', what does not
  * print becomes \xNN, and weights are nanoseconds, which loses no digit. */
@@ -43,17 +44,35 @@ static void add_text(const struct lw_profile *profile, lw_string_id id,
     add_name(out, lw_profile_text(profile, id), lw_strings_len(profile->strings, id));
 }
 
-static void label_frame(const struct lw_profile *profile, const struct lw_frame *frame,
-                        struct lw_buf *out)
+static void label_place(const struct lw_profile *profile, const struct lw_frame *frame,
+                        uint32_t line, struct lw_buf *out)
 {
     add_text(profile, frame->name, out);
     if (!frame->file)
         return;
     lw_buf_add_text(out, " (");
     add_text(profile, frame->file, out);
-    if (frame->first_line)
-        lw_buf_addf(out, ":%" PRIu32, frame->first_line);
+    if (line)
+        lw_buf_addf(out, ":%" PRIu32, line);
     lw_buf_add_char(out, ')');
+}
+
+static void label_function(const struct lw_profile *profile,
+                           const struct lw_frame *frame, struct lw_buf *out)
+{
+    label_place(profile, frame, frame->first_line, out);
+}
+
+static void label_line(const struct lw_profile *profile, const struct lw_frame *frame,
+                       struct lw_buf *out)
+{
+    label_place(profile, frame, frame->line ? frame->line : frame->first_line, out);
+}
+
+static void label_name(const struct lw_profile *profile, const struct lw_frame *frame,
+                       struct lw_buf *out)
+{
+    add_text(profile, frame->name, out);
 }
 
 /* The frames that stand for process and thread, where there is a choice. */
@@ -121,13 +140,18 @@ static bool write_thread(struct writing *w, size_t first, size_t end,
     return done;
 }
 
-static bool write_collapsed(const struct lw_profile *profile, struct lw_buf *out,
-                            struct lw_error *err)
+static bool write_frames(const struct lw_profile *profile, enum lw_frames frames,
+                         struct lw_buf *out, struct lw_error *err)
 {
+    static lw_label_frame *const labels[] = {
+        [LW_FRAMES_FUNCTIONS] = label_function,
+        [LW_FRAMES_LINES] = label_line,
+        [LW_FRAMES_NAMES] = label_name,
+    };
     struct writing w = { .profile = profile, .out = out };
     size_t count;
     bool done = lw_weights_init(&w.weights, profile, err) &&
-                lw_labels_init(&w.labels, profile, label_frame, err);
+                lw_labels_init(&w.labels, profile, labels[frames], err);
 
     w.stacks = lw_stacks_list(profile->stacks, &count);
     for (size_t i = 0; done && i < w.weights.count;) {
@@ -142,6 +166,12 @@ static bool write_collapsed(const struct lw_profile *profile, struct lw_buf *out
     return done;
 }
 
+static bool write_collapsed(const struct lw_profile *profile, struct lw_buf *out,
+                            struct lw_error *err)
+{
+    return write_frames(profile, LW_FRAMES_FUNCTIONS, out, err);
+}
+
 const struct lw_writer lw_writer_collapsed = {
     .name = "collapsed",
     .summary = "folded stacks with nanoseconds, for flamegraph.pl, inferno, speedscope",
@@ -149,4 +179,5 @@ const struct lw_writer lw_writer_collapsed = {
     .lacks = "how often functions were called, and when; what the recording misses",
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
     .write = write_collapsed,
+    .write_frames = write_frames,
 };

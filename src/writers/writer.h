@@ -10,6 +10,15 @@
 #include "lap/reader.h" /* enum lw_want */
 #include "model/profile.h"
 
+/* What a frame is called, where a format leaves that open; the order is that of the
+ * choices of --frames. */
+enum lw_frames {
+    LW_FRAMES_FUNCTIONS, /* by name and place: "step (train.py:10)" */
+    LW_FRAMES_LINES,     /* likewise, but the line that ran, as py-spy's raw format */
+    LW_FRAMES_NAMES,     /* by name alone, as FlameGraph's scripts do */
+};
+#define LW_FRAMES_WORDS "functions|lines|names"
+
 struct lw_writer {
     const char *name;     /* of the format, for --to */
     const char *summary;  /* one phrase: what opens such files */
@@ -23,6 +32,9 @@ struct lw_writer {
      * nothing of what the format can say is LW_ERR_UNSUPPORTED, in one sentence. */
     bool (*write)(const struct lw_profile *profile, struct lw_buf *out,
                   struct lw_error *err);
+    /* The same with FRAMES called otherwise; NULL: the format has its own way. */
+    bool (*write_frames)(const struct lw_profile *profile, enum lw_frames frames,
+                         struct lw_buf *out, struct lw_error *err);
 };
 
 /* All writers, sorted by name, from writers.def. */
