@@ -25,13 +25,6 @@ void lw_paths_release(struct lw_paths *paths)
     lw_paths_init(paths);
 }
 
-void lw_paths_reset(struct lw_paths *paths)
-{
-    paths->count = 0;
-    if (paths->slots)
-        memset(paths->slots, 0, paths->slot_count * sizeof(*paths->slots));
-}
-
 static size_t slot_of(const struct lw_paths *paths, uint32_t parent, uint32_t frame)
 {
     return lw_hash_u64((uint64_t)parent << 32 | frame) & (paths->slot_count - 1);

@@ -29,7 +29,6 @@ struct lw_paths {
 
 void lw_paths_init(struct lw_paths *paths);
 void lw_paths_release(struct lw_paths *paths); /* zeroed is fine */
-void lw_paths_reset(struct lw_paths *paths);   /* empty, keep the memory */
 
 /* The empty path of a thread (an index of the builder), always a new one. */
 bool lw_paths_root(struct lw_paths *paths, uint32_t thread, uint32_t *path,
