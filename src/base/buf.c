@@ -129,6 +129,18 @@ void lw_buf_add_double(struct lw_buf *buf, double value)
     lw_buf_add_text(buf, text);
 }
 
+void lw_buf_add_decimal(struct lw_buf *buf, uint64_t value)
+{
+    char digits[20]; /* of 2^64 */
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    lw_buf_add(buf, digits + at, sizeof(digits) - at);
+}
+
 void lw_buf_add_u32(struct lw_buf *buf, uint32_t value)
 {
     unsigned char bytes[4];

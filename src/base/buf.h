@@ -32,8 +32,9 @@ void lw_buf_addf(struct lw_buf *buf, const char *format, ...) LW_PRINTF(2, 3);
 void lw_buf_addv(struct lw_buf *buf, const char *format, va_list args) LW_PRINTF(2, 0);
 /* The shortest text that reads back equal: "0.1", "1e+30", "nan". */
 void lw_buf_add_double(struct lw_buf *buf, double value);
-void lw_buf_add_u32(struct lw_buf *buf, uint32_t value); /* little-endian */
-void lw_buf_add_u64(struct lw_buf *buf, uint64_t value); /* little-endian */
+void lw_buf_add_decimal(struct lw_buf *buf, uint64_t value); /* digits, no printf */
+void lw_buf_add_u32(struct lw_buf *buf, uint32_t value);     /* little-endian */
+void lw_buf_add_u64(struct lw_buf *buf, uint64_t value);     /* little-endian */
 void lw_buf_add_varint(struct lw_buf *buf, uint64_t value);
 void lw_buf_add_zigzag(struct lw_buf *buf, int64_t value);
 

@@ -77,18 +77,37 @@ static void part(struct writing *w)
     w->has_events = true;
 }
 
+static void add_microseconds(struct lw_buf *out, uint64_t ns)
+{
+    char part[4] = { '.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
+                     (char)('0' + ns % 10) };
+
+    lw_buf_add_decimal(out, ns / 1000);
+    lw_buf_add(out, part, sizeof(part));
+}
+
 static void write_times(struct writing *w, uint64_t start_ns, uint64_t duration_ns)
 {
-    lw_buf_addf(w->out, ",\"ts\":%" PRIu64 ".%03u,\"dur\":%" PRIu64 ".%03u,",
-                start_ns / 1000, (unsigned)(start_ns % 1000), duration_ns / 1000,
-                (unsigned)(duration_ns % 1000));
+    lw_buf_add_text(w->out, ",\"ts\":");
+    add_microseconds(w->out, start_ns);
+    lw_buf_add_text(w->out, ",\"dur\":");
+    add_microseconds(w->out, duration_ns);
+    lw_buf_add_char(w->out, ',');
+}
+
+static void open_event(struct writing *w, uint64_t pid, uint64_t tid)
+{
+    part(w);
+    lw_buf_add_text(w->out, "{\"ph\":\"X\",\"pid\":");
+    lw_buf_add_decimal(w->out, pid);
+    lw_buf_add_text(w->out, ",\"tid\":");
+    lw_buf_add_decimal(w->out, tid);
 }
 
 static void write_span(struct writing *w, uint64_t pid, uint64_t tid,
                        const struct lw_span *span)
 {
-    part(w);
-    lw_buf_addf(w->out, "{\"ph\":\"X\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64, pid, tid);
+    open_event(w, pid, tid);
     write_times(w, span->start_ns - w->origin_ns, span->duration_ns);
     lw_labels_add(&w->labels, lw_span_frame(w->profile, span), w->out);
     lw_buf_add_text(w->out, "}}");
@@ -99,8 +118,7 @@ static void write_node(struct writing *w, uint64_t pid, uint64_t tid,
 {
     const struct lw_calltree_node *node = &laid->tree.nodes[number];
 
-    part(w);
-    lw_buf_addf(w->out, "{\"ph\":\"X\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64, pid, tid);
+    open_event(w, pid, tid);
     write_times(w, laid->starts_ns[number], node->total_ns);
     lw_labels_add(&w->labels, node->frame, w->out);
     if (w->out->len && w->out->bytes[w->out->len - 1] != '{')

@@ -16,7 +16,6 @@
  * and diff are of use. What a profile does not have is an empty list; a number that is
  * not known is null. */
 
-#include <inttypes.h>
 #include <math.h>
 
 #include "base/alloc.h"
@@ -85,6 +84,13 @@ static void open_row(struct writing *w)
 static void end_row(struct writing *w)
 {
     lw_json_end(&w->json, '}');
+}
+
+/* In a row of which there may be millions: NAME brings its comma, quotes and colon. */
+static void add_number(struct writing *w, const char *name, uint64_t value)
+{
+    lw_buf_add_text(w->json.out, name);
+    lw_buf_add_decimal(w->json.out, value);
 }
 
 static void end_list(struct writing *w)
@@ -192,8 +198,7 @@ static void write_functions(struct writing *w)
     end_list(w);
 }
 
-/* "function":3, or null. Of rows that come by the million the numbers are formatted at
- * once. */
+/* "function":3, or null. */
 static void add_function_of(struct writing *w, lw_frame_id frame)
 {
     uint32_t function = w->function_of[w->codes.code_of[frame]];
@@ -201,29 +206,28 @@ static void add_function_of(struct writing *w, lw_frame_id frame)
     if (function == LW_NONE)
         lw_buf_add_text(w->json.out, "\"function\":null");
     else
-        lw_buf_addf(w->json.out, "\"function\":%" PRIu32, function);
+        add_number(w, "\"function\":", function);
 }
 
 /* The rows of one thread; row FIRST of the list is its node 1. */
 static void write_nodes(struct writing *w, uint32_t thread,
                         const struct lw_calltree *tree, size_t first)
 {
-    struct lw_buf *out = w->json.out;
-
     for (size_t i = 1; i < tree->node_count; i++) {
         const struct lw_calltree_node *node = &tree->nodes[i];
 
         open_row(w);
+        add_number(w, "\"thread\":", thread);
         if (node->parent)
-            lw_buf_addf(out, "\"thread\":%" PRIu32 ",\"parent\":%zu,", thread,
-                        first + node->parent - 1);
+            add_number(w, ",\"parent\":", first + node->parent - 1);
         else
-            lw_buf_addf(out, "\"thread\":%" PRIu32 ",\"parent\":null,", thread);
+            lw_buf_add_text(w->json.out, ",\"parent\":null");
+        lw_buf_add_char(w->json.out, ',');
         add_function_of(w, node->frame);
         if (tree->source == LW_GRAPH_CALLS)
-            lw_buf_addf(out, ",\"calls\":%" PRIu64, node->calls);
-        lw_buf_addf(out, ",\"self_ns\":%" PRIu64 ",\"total_ns\":%" PRIu64,
-                    node->self_ns, node->total_ns);
+            add_number(w, ",\"calls\":", node->calls);
+        add_number(w, ",\"self_ns\":", node->self_ns);
+        add_number(w, ",\"total_ns\":", node->total_ns);
         end_row(w);
     }
 }
@@ -267,10 +271,9 @@ static void write_spans(struct writing *w)
             write_string(w, "mark", frame->name);
         else
             add_function_of(w, id);
-        lw_buf_addf(w->json.out,
-                    ",\"thread\":%" PRIu32 ",\"start_ns\":%" PRIu64
-                    ",\"duration_ns\":%" PRIu64,
-                    span->thread, span->start_ns, span->duration_ns);
+        add_number(w, ",\"thread\":", span->thread);
+        add_number(w, ",\"start_ns\":", span->start_ns);
+        add_number(w, ",\"duration_ns\":", span->duration_ns);
         end_row(w);
     }
     end_list(w);

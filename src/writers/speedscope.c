@@ -124,11 +124,14 @@ static bool write_track(struct writing *w, const struct lw_track *track,
     lw_json_array(&w->json);
     lw_track_walk_init(&walk, &w->timeline, track);
     while (lw_track_walk_next(&walk, &event)) {
-        lw_buf_addf(w->out,
-                    "%s{\"type\":\"%c\",\"frame\":%" PRIu32 ",\"at\":%" PRIu64 "}",
-                    is_first ? "" : ",\n", event.is_open ? 'O' : 'C',
-                    w->codes.code_of[lw_span_frame(w->profile, event.span)],
-                    event.time_ns - w->origin_ns);
+        lw_buf_add_text(w->out, is_first ? "" : ",\n");
+        lw_buf_add_text(w->out, event.is_open ? "{\"type\":\"O\",\"frame\":"
+                                              : "{\"type\":\"C\",\"frame\":");
+        lw_buf_add_decimal(w->out,
+                           w->codes.code_of[lw_span_frame(w->profile, event.span)]);
+        lw_buf_add_text(w->out, ",\"at\":");
+        lw_buf_add_decimal(w->out, event.time_ns - w->origin_ns);
+        lw_buf_add_char(w->out, '}');
         is_first = false;
     }
     lw_json_end(&w->json, ']');
@@ -140,7 +143,6 @@ static bool write_track(struct writing *w, const struct lw_track *track,
 static bool write_stack(struct writing *w, lw_stack_id stack, struct lw_error *err)
 {
     size_t depth = 0;
-    char digits[12]; /* ten, a comma, and NUL */
 
     for (lw_stack_id s = stack; s != LW_NO_STACK; s = w->stacks[s].parent) {
         if (depth == w->path_capacity &&
@@ -150,16 +152,9 @@ static bool write_stack(struct writing *w, lw_stack_id stack, struct lw_error *e
     }
     lw_buf_add_char(w->out, '[');
     while (depth-- > 0) {
-        size_t at = sizeof(digits);
-        uint32_t code = w->path[depth];
-
+        lw_buf_add_decimal(w->out, w->path[depth]);
         if (depth)
-            digits[--at] = ',';
-        do {
-            digits[--at] = (char)('0' + code % 10);
-            code /= 10;
-        } while (code);
-        lw_buf_add(w->out, digits + at, sizeof(digits) - at);
+            lw_buf_add_char(w->out, ',');
     }
     lw_buf_add_char(w->out, ']');
     return true;
@@ -185,8 +180,10 @@ static bool write_weights(struct writing *w, size_t first, size_t end,
     lw_json_end(&w->json, ']');
     lw_json_key(&w->json, "weights");
     lw_json_array(&w->json);
-    for (size_t i = first; i < end; i++)
-        lw_buf_addf(w->out, "%s%" PRIu64, i > first ? "," : "", rows[i].self_ns);
+    for (size_t i = first; i < end; i++) {
+        lw_buf_add_text(w->out, i > first ? "," : "");
+        lw_buf_add_decimal(w->out, rows[i].self_ns);
+    }
     lw_json_end(&w->json, ']');
     lw_json_end(&w->json, '}');
     return true;

@@ -246,3 +246,20 @@ TEST(bytes_are_borrowed_and_never_past_the_end)
     c = lw_cursor_make("abcdef", 6);
     CHECK(lw_cursor_bytes(&c, UINT64_MAX) == NULL);
 }
+
+TEST(decimals_are_what_printf_prints)
+{
+    static const uint64_t values[] = { 0, 9, 10, 99, 100, 1234567890, UINT64_MAX };
+    struct lw_buf ours, theirs;
+
+    lw_buf_init(&ours, 0);
+    lw_buf_init(&theirs, 0);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        lw_buf_add_decimal(&ours, values[i]);
+        lw_buf_add_char(&ours, ' ');
+        lw_buf_addf(&theirs, "%llu ", (unsigned long long)values[i]);
+    }
+    CHECK_STR(ours.bytes, theirs.bytes);
+    lw_buf_release(&ours);
+    lw_buf_release(&theirs);
+}
