@@ -57,25 +57,27 @@ static bool is_as_it_was(const struct lw_profile *profile, const char *path)
     return profile->wall_start_ns && changed_ns < profile->wall_start_ns;
 }
 
-static void read_source(const struct lw_profile *profile, struct source *source)
+static void read_source(const struct lw_profile *profile, struct source *source,
+                        struct lw_error *err)
 {
     const char *file = lw_profile_text(profile, source->file);
     const char *folder = lw_profile_fact(profile, "cwd");
     char *path = NULL;
 
     if (file[0] == '/')
-        path = lw_copy_text(file, strlen(file), NULL);
+        path = lw_copy_text(file, strlen(file), err);
     else if (file[0] && folder)
-        path = lw_path_join(folder, file, NULL);
+        path = lw_path_join(folder, file, err);
     if (path && is_as_it_was(profile, path) &&
-        !lw_file_read(&source->view, path, SOURCE_MOST, NULL)) {
-        /* Then without its text. */
+        !lw_file_read(&source->view, path, SOURCE_MOST, err)) {
+        /* Then without its text, unless memory is short: the caller looks. */
     }
     lw_free(path);
 }
 
 static const struct source *find_source(struct listing *listing, lw_string_id file)
 {
+    struct lw_error err = { LW_OK, "" };
     struct source *source;
 
     for (size_t i = 0; i < listing->source_count; i++)
@@ -88,7 +90,9 @@ static const struct source *find_source(struct listing *listing, lw_string_id fi
     }
     source = &listing->sources[listing->source_count++];
     *source = (struct source){ .file = file };
-    read_source(listing->graph->profile, source);
+    read_source(listing->graph->profile, source, &err);
+    if (err.code == LW_ERR_NOMEM)
+        listing->table->failure = LW_ERR_NOMEM;
     return source;
 }
 

@@ -4,7 +4,10 @@
  * A thread of its own looks, since a driver may take its time to answer (NVML's first
  * call takes a second) and the recorder has rings to empty. It hands over points; the
  * recorder's lw_system_look() puts them where they belong and says who is there. One
- * look waits for being fetched before the next is made, so what is held is bounded. */
+ * look waits for being fetched before the next is made, so what is held is bounded.
+ *
+ * A look takes about 0.1 ms of CPU for one process, 0.2 for ten, 1.3 for a hundred (6.18,
+ * 2 CPUs, no GPU); PSS comes on top, rarely (system_process.c). */
 #ifndef LW_RECORDER_SYSTEM_H
 #define LW_RECORDER_SYSTEM_H
 
