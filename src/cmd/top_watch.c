@@ -11,8 +11,9 @@
 #include "recorder/proc_text.h"
 
 #define LOOK_NS 500000000ull
-#define ALIVE_NS 1000000000ull /* a thread not seen for so long has ended */
-#define STAT_BYTES 4096        /* /proc/PID/stat has some 300 */
+/* A thread that the last samples of its process lack has ended. */
+#define ALIVE_NS 100000000ull
+#define STAT_BYTES 4096 /* /proc/PID/stat has some 300 */
 
 /* Processes */
 
@@ -204,8 +205,21 @@ static bool find_threads(struct lw_watched_process *process, pid_t pid,
     return true;
 }
 
+static unsigned count_alive(const struct lw_sample_log *log)
+{
+    uint64_t newest_ns = 0;
+    unsigned count = 0;
+
+    for (size_t i = 0; i < log->thread_count; i++)
+        if (log->threads[i].last_ns > newest_ns)
+            newest_ns = log->threads[i].last_ns;
+    for (size_t i = 0; i < log->thread_count; i++)
+        count += newest_ns - log->threads[i].last_ns < ALIVE_NS;
+    return count;
+}
+
 static bool take_samples(struct lw_watch *watch, size_t index, struct lw_top *top,
-                         uint64_t now_ns, struct lw_error *err)
+                         struct lw_error *err)
 {
     struct lw_watched_process *process = &watch->processes[index];
     struct lw_sample_log *log = lw_sampled_lock(watch->sampler, process->sampled);
@@ -221,8 +235,7 @@ static bool take_samples(struct lw_watch *watch, size_t index, struct lw_top *to
                lw_top_add(top, &sample, err);
     }
     log->sample_count = 0;
-    for (size_t i = 0; i < log->thread_count; i++)
-        watch->status.threads += now_ns - log->threads[i].last_ns < ALIVE_NS;
+    watch->status.threads += count_alive(log);
     lw_sampled_unlock(watch->sampler);
     return done;
 }
@@ -235,7 +248,7 @@ bool lw_watch_take(struct lw_watch *watch, struct lw_top *top, uint64_t now_ns,
 
     status->threads = 0;
     for (size_t i = 0; i < watch->process_count; i++)
-        if (watch->processes[i].sampled && !take_samples(watch, i, top, now_ns, err))
+        if (watch->processes[i].sampled && !take_samples(watch, i, top, err))
             return false;
     if (now_ns - watch->looked_ns >= LOOK_NS && !look(watch, now_ns, err))
         return false;
@@ -269,7 +282,9 @@ static bool try_all(struct lw_watch *watch, struct lw_error *err)
 bool lw_watch_start(struct lw_watch *watch, const struct lw_watch_options *options,
                     char **words, int count, struct lw_error *err)
 {
-    struct lw_sampler_options how = { .rate = options->rate };
+    struct lw_sampler_options how = { .rate = options->rate,
+                                      .pause = options->pause,
+                                      .native = options->native };
 
     *watch = (struct lw_watch){ .no_children = options->no_children };
     lw_buf_init(&watch->command, 0);

@@ -31,13 +31,15 @@ def batch(lapwing: str, pid: int, *words: str) -> list[str]:
 def test_in_a_pipe_it_prints_tables(lapwing: str, python: str) -> None:
     with standing(python) as program:
         tables = batch(lapwing, program.pid, "--interval", "500ms", "--rate", "100")
-    assert len(tables) == 4
+    assert 2 <= len(tables) <= 5
     head, taken, quality, shown, empty, titles, *rows = tables[-1].splitlines()
     assert f", pid {program.pid}, " in head
     assert re.match(r"Python 3\.\d+.*, 2 processes, 6 threads, CPU .* %, RSS ", taken)
     assert quality.startswith("100 Hz asked, ")
     assert shown == "running time, functions by self, all threads"
-    assert {row.split()[-2] for row in rows[:2]} == {"busy", "child_runs"}
+    running = {row.split()[-2] for row in rows if row and " 0.0 % " not in row}
+    assert running >= {"busy", "child_runs"}
+    assert "waits" not in running
 
 
 def test_lines_of_all_time(lapwing: str, python: str) -> None:
