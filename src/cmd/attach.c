@@ -23,6 +23,8 @@
 
 struct args {
     uint64_t rate;
+    bool native;
+    bool pause;
     uint64_t duration_ns; /* 0: until they end */
     bool no_children;
     bool no_system;
@@ -43,6 +45,11 @@ static const struct lw_option options[] = {
     LW_OPT_HEADING("What to record"),
     OPT(0, "rate", LW_ARG_COUNT, rate, "HZ",
         "sample every thread's stack this often a second (200)"),
+    OPT(0, "native", LW_ARG_FLAG, native, NULL,
+        "C and C++ functions too, and threads without Python; each thread that runs is "
+        "stopped for some microseconds a sample"),
+    OPT(0, "pause", LW_ARG_FLAG, pause, NULL,
+        "stop Python's threads while their stacks are read: none is ever torn"),
     OPT(0, "duration", LW_ARG_DURATION, duration_ns, "DURATION",
         "end after this long (30s, 5m); else when they end, or at Ctrl-C"),
     OPT(0, "no-children", LW_ARG_FLAG, no_children, NULL,
@@ -145,6 +152,8 @@ static bool open_recorder(struct session *session, struct lw_error *err)
         .max_bytes = session->args.max_bytes,
         .system = !session->args.no_system,
         .sample_rate = (double)session->args.rate,
+        .sample_pause = session->args.pause,
+        .sample_native = session->args.native,
         .is_attached = true,
     };
     bool done;

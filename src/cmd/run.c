@@ -38,6 +38,8 @@ enum { CALLS_OFF, CALLS_PYTHON, CALLS_TIMELINE };
 
 struct args {
     uint64_t rate; /* of samples; 0: none */
+    bool native;
+    bool pause;
     bool no_sample;
     unsigned calls; /* CALLS_* */
     bool c_calls;
@@ -61,6 +63,11 @@ static const struct lw_option options[] = {
     LW_OPT_HEADING("What to record"),
     OPT(0, "rate", LW_ARG_COUNT, rate, "HZ",
         "sample every thread's stack this often a second (200; with --calls not at all)"),
+    OPT(0, "native", LW_ARG_FLAG, native, NULL,
+        "C and C++ functions too, and threads without Python; each thread that runs is "
+        "stopped for some microseconds a sample"),
+    OPT(0, "pause", LW_ARG_FLAG, pause, NULL,
+        "stop Python's threads while their stacks are read: none is ever torn"),
     OPT(0, "no-sample", LW_ARG_FLAG, no_sample, NULL, "take no samples"),
     OPT(0, "calls", LW_ARG_MODE, calls, "timeline",
         "every Python call, exactly, instead of samples; with =timeline each call also "
@@ -179,6 +186,8 @@ static bool open_recorder(struct session *session, const char *program,
         .max_bytes = session->args.max_bytes,
         .system = !session->args.no_system,
         .sample_rate = (double)session->args.rate,
+        .sample_pause = session->args.pause,
+        .sample_native = session->args.native,
     };
 
     if (!lw_recorder_open(&session->recorder, &recorder, err))

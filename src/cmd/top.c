@@ -20,6 +20,8 @@
 
 struct args {
     uint64_t rate;
+    bool native;
+    bool pause;
     uint64_t duration_ns;
     uint64_t interval_ns;
     uint64_t rows;
@@ -40,6 +42,11 @@ static const struct args defaults = { .rate = 200,
 
 static const struct lw_option options[] = {
     OPT("rate", LW_ARG_COUNT, rate, "HZ", "samples a second (200)"),
+    OPT("native", LW_ARG_FLAG, native, NULL,
+        "C and C++ functions too, and threads without Python; each thread that runs is "
+        "stopped for some microseconds a sample"),
+    OPT("pause", LW_ARG_FLAG, pause, NULL,
+        "stop Python's threads while their stacks are read: none is ever torn"),
     OPT("no-children", LW_ARG_FLAG, no_children, NULL,
         "only these processes, not those that they started"),
     OPT("duration", LW_ARG_DURATION, duration_ns, "TIME", "end after TIME"),
@@ -191,6 +198,8 @@ static int run(const void *given, int argc, char **argv, struct lw_error *err)
 {
     const struct args *args = given;
     struct lw_watch_options how = { .rate = (double)args->rate,
+                                    .native = args->native,
+                                    .pause = args->pause,
                                     .no_children = args->no_children };
     struct session session = { .args = args };
     bool is_batch = args->batch || !lw_terminal_is_able(STDIN_FILENO, STDOUT_FILENO);

@@ -33,7 +33,8 @@ struct lw_watch {
 };
 
 struct lw_watch_options {
-    double rate; /* samples a second */
+    double rate;        /* samples a second */
+    bool native, pause; /* as for the sampler (sampler/sampler.h) */
     bool no_children;
 };
 

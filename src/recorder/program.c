@@ -228,6 +228,16 @@ static void stop_alike(struct lw_program *program)
     kill(program->pid, SIGCONT);
 }
 
+/* The sampler stops threads of the program for a moment (sampler/pause.h), and we, being
+ * its parent, hear of that as well: of an event of tracing, or of a signal that is only
+ * about to be delivered. */
+static bool is_of_sampler(int status)
+{
+    return WIFSTOPPED(status) &&
+           (status >> 16 != 0 ||
+            (WSTOPSIG(status) != SIGSTOP && !is_stop_request(WSTOPSIG(status))));
+}
+
 static void wait_for(struct lw_program *program)
 {
     int status;
@@ -235,6 +245,8 @@ static void wait_for(struct lw_program *program)
 
     while (program->pid > 0 && (pid = waitpid(program->pid, &status,
                                               WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        if (is_of_sampler(status))
+            continue;
         program->is_stopped = WIFSTOPPED(status);
         if (WIFEXITED(status) || WIFSIGNALED(status)) {
             program->wait_status = status;

@@ -64,7 +64,11 @@ static bool start_sampler(struct lw_recorder *recorder,
                           const struct lw_recorder_options *options,
                           struct lw_error *err)
 {
-    const struct lw_sampler_options sampler = { .rate = options->sample_rate };
+    const struct lw_sampler_options sampler = {
+        .rate = options->sample_rate,
+        .pause = options->sample_pause,
+        .native = options->sample_native,
+    };
 
     recorder->sampler = lw_sampler_start(&sampler, err);
     return recorder->sampler != NULL;
@@ -77,6 +81,7 @@ bool lw_recorder_open(struct lw_recorder *recorder,
     recorder->max_bytes = options->max_bytes;
     recorder->is_attached = options->is_attached;
     recorder->sample_rate = options->sample_rate;
+    recorder->sample_pause = options->sample_pause;
     recorder->tick_ns = TICK_NS;
     recorder->last_look_ns = lw_clock_ns();
     lw_calibration_init(&recorder->calibration);
@@ -320,6 +325,18 @@ static void note_sampling(struct lw_recorder *recorder)
     if (!set_number(info, "sample_rate", (uint64_t)recorder->sample_rate) ||
         !set_number(info, "samples_taken", counts.taken) ||
         !set_number(info, "samples_late", counts.late) ||
+        (counts.stops > 0 &&
+         (!set_number(info, "samples_stops", counts.stops) ||
+          !set_number(info, "samples_longest_stop_ns", counts.longest_stop_ns))) ||
+        (recorder->sample_pause && counts.stop_misses > 0 &&
+         !lw_run_info_add_loss(info,
+                               "a thread did not stop in time and was read running",
+                               "stops", counts.stop_misses, NULL)) ||
+        (recorder->sample_pause && counts.stop_refusals > 0 &&
+         !lw_run_info_add_loss(info,
+                               "a thread could not be stopped (does a debugger hold "
+                               "it?) and was read running",
+                               "stops", counts.stop_refusals, NULL)) ||
         (counts.missed > 0 &&
          !lw_run_info_add_loss(info, "not taken, the one before took too long",
                                "samples", counts.missed, NULL)))

@@ -29,6 +29,8 @@ struct lw_recorder_options {
     uint64_t max_bytes;  /* of its segments; 0: no limit */
     bool system;         /* with counters of what processes and machine use */
     double sample_rate;  /* of the processes' stacks, a second; 0: not at all */
+    bool sample_pause;   /* stopping Python threads while they are read */
+    bool sample_native;  /* machine code too, stopping one thread at a time */
     bool is_attached;    /* processes may outlive the recording */
 };
 
@@ -62,6 +64,7 @@ struct lw_recorder {
     struct lw_system *system;   /* owned; NULL: not asked for */
     struct lw_sampler *sampler; /* likewise */
     double sample_rate;
+    bool sample_pause;
     bool is_attached;
     struct lw_follow follow; /* descendants that do not say hello */
 

@@ -233,5 +233,12 @@ bool lw_samples_read(struct lw_samples *samples, struct lw_lap_writer *writer,
            tell_loss(writer, "a thread's stack could not be read", counts.unreadable,
                      &samples->told.unreadable, err) &&
            tell_loss(writer, "no memory for samples", counts.dropped,
-                     &samples->told.dropped, err);
+                     &samples->told.dropped, err) &&
+           tell_loss(writer,
+                     "machine code and Python did not fit: Python alone is kept",
+                     counts.mismatched, &samples->told.mismatched, err) &&
+           tell_loss(writer, "a thread did not stop in time: Python alone is kept",
+                     counts.uncaught, &samples->told.uncaught, err) &&
+           tell_loss(writer, "machine code far out on the stack is left out",
+                     counts.cut, &samples->told.cut, err);
 }

@@ -278,7 +278,7 @@ static bool catch_alone(struct lw_native *native, struct lw_target *target,
 
     if (!lw_pause_ask(native->pause, target->pid, thread->tid))
         return false;
-    lw_pause_wait(native->pause);
+    lw_pause_wait(native->pause, LW_PAUSE_ALONE_NS);
     if (lw_pause_has(native->pause, thread->tid))
         done = capture(thread, target) &&
                (!python || lw_target_read_thread(target, python, now_ns));

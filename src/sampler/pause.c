@@ -144,7 +144,7 @@ void lw_pause_resume(struct lw_pause *pause)
 
         pause->longest_ns = len > pause->longest_ns ? len : pause->longest_ns;
     }
-    pause->deadline_ns = pause->stood_ns = 0;
+    pause->asked_ns = pause->stood_ns = 0;
 }
 
 /* ---- stopping ----------------------------------------------------------------------- */
@@ -160,8 +160,8 @@ bool lw_pause_ask(struct lw_pause *pause, pid_t pid, pid_t tid)
         pause->refused += errno == EPERM;
         return false;
     }
-    if (pause->deadline_ns == 0)
-        pause->deadline_ns = lw_clock_ns() + LW_PAUSE_DEADLINE_NS;
+    if (pause->asked_ns == 0)
+        pause->asked_ns = lw_clock_ns();
     /* Fails only if it has ended meanwhile, which the wait will find. */
     trace(PTRACE_INTERRUPT, tid, 0, 0);
     pause->threads[pause->count++] = (struct lw_paused){ .pid = pid, .tid = tid };
@@ -193,12 +193,12 @@ static bool look(struct lw_pause *pause, bool is_last)
     return all;
 }
 
-void lw_pause_wait(struct lw_pause *pause)
+void lw_pause_wait(struct lw_pause *pause, uint64_t wait_ns)
 {
     const struct timespec nap = { 0, NAP_NS };
 
     for (unsigned looks = 0;; looks++) {
-        bool is_last = lw_clock_ns() >= pause->deadline_ns;
+        bool is_last = lw_clock_ns() - pause->asked_ns >= wait_ns;
 
         if (look(pause, is_last) || is_last)
             return;

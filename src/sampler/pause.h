@@ -20,8 +20,10 @@
 #include "base/error.h"
 #include "sampler/unwind_registers.h"
 
-/* In all, for every thread that is to stop at the same time. */
-#define LW_PAUSE_DEADLINE_NS 2000000ull
+/* How long to wait in all for threads that are to stop together: those that stand wait as
+ * well. For one alone nobody waits but we, and it may have to wait for a processor. */
+#define LW_PAUSE_TOGETHER_NS 2000000ull
+#define LW_PAUSE_ALONE_NS 10000000ull
 
 /* A thread that was seized and is not let go yet. */
 struct lw_paused {
@@ -33,8 +35,8 @@ struct lw_paused {
 struct lw_pause {
     struct lw_paused *threads; /* owned */
     size_t count, capacity;
-    uint64_t deadline_ns; /* of those not stopped yet */
-    uint64_t stood_ns;    /* when the first of those that stand now did; 0: none */
+    uint64_t asked_ns; /* when the first of those not let go yet was; 0: none */
+    uint64_t stood_ns; /* when the first of those that stand now did; 0: none */
 
     uint64_t stops;      /* so far: threads that stood still */
     uint64_t misses;     /* that did not stop in time */
@@ -48,8 +50,8 @@ void lw_pause_release(struct lw_pause *pause); /* zeroed is fine */
 /* Ask thread TID of process PID to stop. False: it cannot be stopped, and is counted; or
  * it is gone. */
 bool lw_pause_ask(struct lw_pause *pause, pid_t pid, pid_t tid) LW_MUST_CHECK;
-/* Wait for all that were asked, until the deadline. */
-void lw_pause_wait(struct lw_pause *pause);
+/* Wait for all that were asked, for WAIT_NS since the first was. */
+void lw_pause_wait(struct lw_pause *pause, uint64_t wait_ns);
 /* Does it stand still now? */
 bool lw_pause_has(const struct lw_pause *pause, pid_t tid);
 /* The registers of one that does. */

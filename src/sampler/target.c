@@ -19,6 +19,7 @@
 /* Reads of a thread in one sample, the first included. */
 #define ROUNDS 4
 #define ROUNDS_PAUSED 8 /* a new thread is read, known, stopped, and read again */
+#define CATCHES 3       /* of a thread that stood where it had no whole stack */
 #define THREADS_MAX 10000
 /* struct pthread: the thread's id lies somewhere in its first part. */
 #define PTHREAD_BYTES 2048
@@ -398,7 +399,7 @@ static void stop_known(struct lw_target *target)
         if (thread->tid && !ask(target, thread))
             thread->letter = '\0';
     }
-    lw_pause_wait(target->pause);
+    lw_pause_wait(target->pause, LW_PAUSE_TOGETHER_NS);
 }
 
 /* Stop THREAD, which was not known when the others were. True: it stands now, and was
@@ -407,7 +408,7 @@ static bool stop_new(struct lw_target *target, struct lw_target_thread *thread)
 {
     if (!target->pause || thread->was_asked || !thread->tid || !ask(target, thread))
         return false;
-    lw_pause_wait(target->pause);
+    lw_pause_wait(target->pause, LW_PAUSE_TOGETHER_NS);
     return lw_pause_has(target->pause, (pid_t)thread->tid);
 }
 
@@ -502,6 +503,24 @@ bool lw_target_read_thread(struct lw_target *target, struct lw_target_thread *th
     return thread->has_stack && !thread->walk.is_moving;
 }
 
+/* A thread may have been caught where the interpreter itself has no whole stack: between
+ * two instructions that belong together. A moment later it has. */
+static void catch_again(struct lw_target *target, uint64_t now_ns)
+{
+    for (size_t i = 0; i < target->thread_count; i++) {
+        struct lw_target_thread *thread = &target->threads[i];
+        bool is_whole = !thread->walk.is_moving || !thread->snapshot.is_still;
+
+        for (int n = 0; n < CATCHES && !is_whole; n++) {
+            if (!lw_pause_ask(target->pause, target->pid, (pid_t)thread->tid))
+                break;
+            lw_pause_wait(target->pause, LW_PAUSE_ALONE_NS);
+            is_whole = lw_target_read_thread(target, thread, now_ns);
+            lw_pause_resume(target->pause);
+        }
+    }
+}
+
 static void count_stacks(struct lw_target *target)
 {
     for (size_t i = 0; i < target->thread_count; i++) {
@@ -547,6 +566,8 @@ bool lw_target_sample(struct lw_target *target, uint64_t now_ns)
         return false;
     if (target->native)
         lw_native_sample(target->native, target, now_ns);
+    else if (target->pause)
+        catch_again(target, now_ns);
     count_stacks(target);
     name_threads_when_due(target, now_ns);
     return true;

@@ -110,13 +110,13 @@ TEST(a_thread_stands_while_it_is_paused_and_runs_again_after)
     lw_pause_init(&pause);
     for (int i = 0; i < 20; i++) {
         CHECK(lw_pause_ask(&pause, child, child));
-        lw_pause_wait(&pause);
+        lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
         while (!lw_pause_has(&pause, child)) { /* the machine was busy */
             lw_pause_resume(&pause);
             while (lw_pause_settle(&pause))
                 nap(1000000);
             CHECK(lw_pause_ask(&pause, child, child));
-            lw_pause_wait(&pause);
+            lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
         }
         turns = shared->turns;
         CHECK(lw_pause_registers(child, &registers));
@@ -146,7 +146,7 @@ TEST(a_signal_that_comes_meanwhile_is_delivered_once)
         CHECK(lw_pause_ask(&pause, child, child));
         if (i % 3 == 1)
             kill(child, SIGUSR1);
-        lw_pause_wait(&pause);
+        lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
         if (i % 3 == 2)
             kill(child, SIGUSR1);
         lw_pause_resume(&pause);
@@ -172,7 +172,7 @@ TEST(one_that_was_stopped_by_a_signal_stays_stopped)
     CHECK(waitpid(child, &status, WUNTRACED) == child);
     for (int i = 0; i < 10; i++) {
         CHECK(lw_pause_ask(&pause, child, child));
-        lw_pause_wait(&pause);
+        lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
         lw_pause_resume(&pause);
         while (lw_pause_settle(&pause))
             nap(100000);
@@ -195,7 +195,7 @@ TEST(one_that_cannot_stop_in_time_is_missed_and_let_go_later)
         nap(100000);
     CHECK_EQ(state_of(child), 'D');
     CHECK(lw_pause_ask(&pause, child, child));
-    lw_pause_wait(&pause);
+    lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
     CHECK(!lw_pause_has(&pause, child));
     lw_pause_resume(&pause);
     CHECK_EQ(pause.misses, 1);
@@ -207,7 +207,7 @@ TEST(one_that_cannot_stop_in_time_is_missed_and_let_go_later)
     CHECK(goes_on());
     for (int i = 0; i < 100 && pause.stops == 0; i++) { /* and can be stopped again */
         CHECK(lw_pause_ask(&pause, child, child));
-        lw_pause_wait(&pause);
+        lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
         lw_pause_resume(&pause);
         while (lw_pause_settle(&pause))
             nap(1000000);
@@ -225,7 +225,7 @@ TEST(one_that_is_killed_meanwhile_is_forgotten_and_its_end_is_the_parents_to_see
 
     lw_pause_init(&pause);
     CHECK(lw_pause_ask(&pause, child, child));
-    lw_pause_wait(&pause);
+    lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
     kill(child, SIGKILL);
     for (int i = 0; i < 1000 && state_of(child) != 'Z'; i++)
         nap(1000000);
@@ -259,7 +259,7 @@ TEST(what_a_debugger_traces_is_refused_and_counted)
     kill(debugger, SIGKILL);
     CHECK(waitpid(debugger, &status, 0) == debugger);
     CHECK(lw_pause_ask(&pause, child, child)); /* the debugger is gone */
-    lw_pause_wait(&pause);
+    lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
     lw_pause_resume(&pause);
     while (lw_pause_settle(&pause))
         nap(1000000);
