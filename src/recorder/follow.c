@@ -74,7 +74,7 @@ static void drop_dead(struct lw_follow *follow)
     for (size_t i = 0; i < follow->count; i++) {
         struct lw_os_process process;
 
-        if (lw_os_process(follow->list[i].pid, &process, NULL))
+        if (lw_os_process(follow->list[i].pid, &process, NULL) && process.state != 'Z')
             follow->list[kept++] = follow->list[i];
     }
     follow->count = kept;
