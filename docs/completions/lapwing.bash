@@ -13,11 +13,11 @@ _lapwing() {
     fi
     case $command in
     attach)
-        options="--help --rate --duration --no-children --no-system --output --name --max-size --quiet --no-summary"
+        options="--help --rate --native --pause --duration --no-children --no-system --output --name --max-size --quiet --no-summary"
         operands=""
         ;;
     dump)
-        options="--help --json --no-children"
+        options="--help --json --locals --no-children"
         operands=""
         ;;
     export)
@@ -41,7 +41,7 @@ _lapwing() {
         operands="callees callers functions lines processes summary system threads tree"
         ;;
     run)
-        options="--help --rate --no-sample --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"
+        options="--help --rate --native --pause --no-sample --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"
         operands=""
         ;;
     runs)
@@ -53,7 +53,7 @@ _lapwing() {
         operands=""
         ;;
     top)
-        options="--help --rate --no-children --duration --sort --lines --time --batch --interval --rows"
+        options="--help --rate --native --pause --no-children --duration --sort --lines --time --batch --interval --rows"
         operands=""
         ;;
     esac

@@ -5,6 +5,8 @@ complete -c lapwing -n __fish_use_subcommand -s V -l version -d 'print the versi
 
 complete -c lapwing -f -n __fish_use_subcommand -a attach -d 'record processes that run already'
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l rate -x -a '' -d 'sample every thread'\''s stack this often a second (200)'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l native -d 'C and C++ functions too, and threads without Python; each thread that runs is stopped for some microseconds a sample'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l pause -d 'stop Python'\''s threads while their stacks are read: none is ever torn'
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l duration -x -a '' -d 'end after this long (30s, 5m); else when they end, or at Ctrl-C'
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l no-children -d 'only the processes named, not what they start'
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l no-system -d 'not what processes and machine use: CPU, memory, disks, network, GPUs'
@@ -16,6 +18,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from attach' -l no-summary -d 'on
 
 complete -c lapwing -f -n __fish_use_subcommand -a dump -d 'print every thread'\''s stack of running processes, now'
 complete -c lapwing -n '__fish_seen_subcommand_from dump' -l json -d 'print JSON'
+complete -c lapwing -n '__fish_seen_subcommand_from dump' -l locals -d 'show the variables of the innermost calls; they may hold secrets'
 complete -c lapwing -n '__fish_seen_subcommand_from dump' -l no-children -d 'only these processes, not those that they started'
 
 complete -c lapwing -f -n __fish_use_subcommand -a export -d 'write a profile in another tool'\''s format'
@@ -60,6 +63,8 @@ complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers 
 
 complete -c lapwing -f -n __fish_use_subcommand -a run -d 'record a program from start to end'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l rate -x -a '' -d 'sample every thread'\''s stack this often a second (200; with --calls not at all)'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l native -d 'C and C++ functions too, and threads without Python; each thread that runs is stopped for some microseconds a sample'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l pause -d 'stop Python'\''s threads while their stacks are read: none is ever torn'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-sample -d 'take no samples'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l calls -d 'every Python call, exactly, instead of samples; with =timeline each call also keeps its own start and end'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l c-calls -d 'calls of builtins as well'
@@ -81,6 +86,8 @@ complete -c lapwing -f -n __fish_use_subcommand -a shell -d 'browse profiles as 
 
 complete -c lapwing -f -n __fish_use_subcommand -a top -d 'show what running processes do, live'
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l rate -x -a '' -d 'samples a second (200)'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l native -d 'C and C++ functions too, and threads without Python; each thread that runs is stopped for some microseconds a sample'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l pause -d 'stop Python'\''s threads while their stacks are read: none is ever torn'
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l no-children -d 'only these processes, not those that they started'
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l duration -x -a '' -d 'end after TIME'
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l sort -x -a 'self total' -d 'sort by self or total time'

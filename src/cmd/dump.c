@@ -7,19 +7,28 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "cmd/command.h"
 #include "cmd/dump_stacks.h"
 #include "cmd/family.h"
 #include "sampler/os.h"
-#include "sampler/target.h"
+#include "sampler/repr.h"
+#include "sampler/tasks.h"
 
 /* A stack that changes while it is read is read again, for so long. */
 #define PATIENCE_NS 200000000ull
 #define PAUSE_NS 1000000 /* between two looks */
 
+/* A program may be deep in a recursion, with much in each call: variables are read for the
+ * innermost calls, of a process for so long. */
+#define LOCALS_DEPTH 100
+#define LOCALS_NS 500000000ull
+#define LOCAL_BYTES 100 /* of a value */
+
 struct args {
     bool json;
+    bool locals;
     bool no_children;
 };
 
@@ -29,6 +38,8 @@ struct args {
 
 static const struct lw_option options[] = {
     OPT("json", LW_ARG_FLAG, json, NULL, "print JSON"),
+    OPT("locals", LW_ARG_FLAG, locals, NULL,
+        "show the variables of the innermost calls; they may hold secrets"),
     OPT("no-children", LW_ARG_FLAG, no_children, NULL,
         "only these processes, not those that they started"),
     LW_OPT_END
@@ -78,8 +89,83 @@ static bool push_frame(struct lw_dump *dump, const struct lw_target *target,
     return lw_dump_push(dump, stack, &frame, err);
 }
 
-static bool add_thread(struct lw_dump *dump, const struct lw_target *target,
-                       const struct lw_target_thread *thread, struct lw_error *err)
+/* ---- variables ---------------------------------------------------------------------- */
+
+/* Those of one frame, in their order. */
+struct locals {
+    struct lw_dump *dump;
+    struct lw_objects objects;
+    struct lw_dump_local *locals; /* owned */
+    size_t count, capacity;
+    bool has_memory;
+};
+
+static void add_local(void *context, const struct lw_local *local)
+{
+    struct locals *locals = context;
+    struct lw_dump_local added = { .kind = local->kind };
+    struct lw_strings *strings = locals->dump->strings;
+    struct lw_buf value;
+
+    lw_buf_init(&value, 0);
+    lw_repr_add(&locals->objects, local->value, LOCAL_BYTES, &value);
+    if (lw_buf_check(&value, NULL) &&
+        lw_strings_intern(strings, local->name, strlen(local->name), &added.name,
+                          NULL) &&
+        lw_strings_intern(strings, value.bytes, value.len, &added.value, NULL) &&
+        lw_grow(&locals->locals, &locals->capacity, locals->count + 1,
+                sizeof(*locals->locals), NULL))
+        locals->locals[locals->count++] = added;
+    else
+        locals->has_memory = false;
+    lw_buf_release(&value);
+}
+
+/* A frame that has gone since its stack was read has none. */
+static bool push_locals(struct lw_dump *dump, struct lw_target *target,
+                        const struct lw_walk_frame *frame, lw_stack_id *stack,
+                        struct lw_error *err)
+{
+    struct locals locals = { .dump = dump,
+                             .objects = { &target->memory, &target->layout },
+                             .has_memory = true };
+    bool done = true;
+
+    if (lw_locals_list(&locals.objects, &target->codes, frame, add_local, &locals)) {
+        while (done && locals.count > 0)
+            done = lw_dump_push_local(dump, stack, &locals.locals[--locals.count], err);
+    }
+    lw_free(locals.locals);
+    if (!locals.has_memory)
+        return lw_fail(err, LW_ERR_NOMEM, "no memory for the variables of process %d",
+                       (int)target->pid);
+    return done;
+}
+
+/* The COUNT frames at FRAMES, root first; variables are read up to LOCALS_END_NS, 0: not
+ * at all. */
+static bool push_frames(struct lw_dump *dump, struct lw_target *target,
+                        const struct lw_walk_frame *frames, size_t count,
+                        uint64_t locals_end_ns, lw_stack_id *stack,
+                        struct lw_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool has_locals =
+            locals_end_ns && count - i <= LOCALS_DEPTH && lw_clock_ns() < locals_end_ns;
+
+        if (has_locals && !push_locals(dump, target, &frames[i], stack, err))
+            return false;
+        if (!push_frame(dump, target, &frames[i], stack, err))
+            return false;
+    }
+    return true;
+}
+
+/* ---- threads and tasks -------------------------------------------------------------- */
+
+static bool add_thread(struct lw_dump *dump, struct lw_target *target,
+                       const struct lw_target_thread *thread, uint64_t locals_end_ns,
+                       struct lw_error *err)
 {
     const char *note = thread->walk.is_moving ? "(moving)" : NULL;
     lw_stack_id stack = LW_NO_STACK;
@@ -88,9 +174,10 @@ static bool add_thread(struct lw_dump *dump, const struct lw_target *target,
         note = "(cannot be read)";
     else if (!thread->has_python)
         note = "(no Python)";
-    for (size_t i = 0; thread->has_python && i < thread->walk.count; i++)
-        if (!push_frame(dump, target, &thread->walk.frames[i], &stack, err))
-            return false;
+    if (thread->has_python &&
+        !push_frames(dump, target, thread->walk.frames, thread->walk.count,
+                     locals_end_ns, &stack, err))
+        return false;
     if (note && !lw_dump_push_note(dump, &stack, note, err))
         return false;
     return lw_dump_add_thread(dump, thread->tid, thread->name, thread->state, stack,
@@ -98,13 +185,60 @@ static bool add_thread(struct lw_dump *dump, const struct lw_target *target,
 }
 
 /* New threads come first in the interpreter's list, the main thread last. */
-static bool add_threads(struct lw_dump *dump, const struct lw_target *target,
-                        struct lw_error *err)
+static bool add_threads(struct lw_dump *dump, struct lw_target *target,
+                        uint64_t locals_end_ns, struct lw_error *err)
 {
     for (size_t i = target->thread_count; i-- > 0;)
-        if (!add_thread(dump, target, &target->threads[i], err))
+        if (!add_thread(dump, target, &target->threads[i], locals_end_ns, err))
             return false;
     return true;
+}
+
+/* Whom it waits for begins at *WAIT, and ends there afterwards. */
+static bool add_task(struct lw_dump *dump, struct lw_target *target,
+                     const struct lw_tasks *tasks, uint32_t index, size_t *wait,
+                     uint64_t locals_end_ns, struct lw_error *err)
+{
+    const struct lw_task *task = &tasks->tasks[index];
+    struct lw_dump_task added = { .name = task->name,
+                                  .is_running = task->is_running,
+                                  .awaits = task->awaits };
+
+    if (!push_frames(dump, target, task->frames, task->count, locals_end_ns,
+                     &added.stack, err) ||
+        !lw_dump_add_task(dump, &added, err))
+        return false;
+    for (; *wait < tasks->wait_count && tasks->waits[*wait].waiter == index; ++*wait)
+        if (!lw_dump_add_wait(dump, tasks->tasks[tasks->waits[*wait].awaited].name,
+                              err))
+            return false;
+    return true;
+}
+
+/* The tasks of asyncio, also those that are on no stack. Where they cannot be had, that is
+ * said, and the threads are shown all the same. */
+static bool add_tasks(struct lw_dump *dump, struct lw_target *target,
+                      uint64_t locals_end_ns, struct lw_error *err)
+{
+    struct lw_error why = { LW_OK, "" };
+    struct lw_tasks tasks;
+    size_t wait = 0;
+    bool done = true;
+
+    if (!lw_tasks_read(&tasks, target, lw_clock_ns(), &why)) {
+        if (why.code != LW_ERR_NOMEM)
+            return lw_dump_miss_tasks(dump, why.text, err);
+        return lw_fail(err, why.code, "%s", why.text);
+    }
+    for (uint32_t i = 0; done && i < tasks.count; i++)
+        done = add_task(dump, target, &tasks, i, &wait, locals_end_ns, err);
+    if (done && tasks.unreadable > 0) {
+        lw_fail(&why, LW_ERR_IO, "process %d: %zu of its asyncio tasks were not read",
+                (int)target->pid, tasks.unreadable);
+        done = lw_dump_miss_tasks(dump, why.text, err);
+    }
+    lw_tasks_release(&tasks);
+    return done;
 }
 
 static bool add_about(struct lw_dump *dump, const struct lw_target *target, pid_t pid,
@@ -146,10 +280,13 @@ static bool add_process(struct lw_dump *dump, pid_t pid, bool is_asked,
         lw_target_free(target);
         target = NULL;
     }
-    if (target)
-        done =
-            add_about(dump, target, pid, NULL, err) && add_threads(dump, target, err);
-    else if (problem->code == LW_ERR_NOMEM)
+    if (target) {
+        uint64_t locals_end_ns = dump->has_locals ? lw_clock_ns() + LOCALS_NS : 0;
+
+        done = add_about(dump, target, pid, NULL, err) &&
+               add_threads(dump, target, locals_end_ns, err) &&
+               add_tasks(dump, target, locals_end_ns, err);
+    } else if (problem->code == LW_ERR_NOMEM)
         done = lw_fail(err, LW_ERR_NOMEM, "%s", problem->text);
     else if (problem->code == LW_ERR_UNSUPPORTED)
         dump->other_count++;
@@ -181,6 +318,7 @@ static bool dump_all(struct lw_dump *dump, const struct lw_family *family,
     struct lw_error problem, first = { LW_OK, "" };
     size_t good = 0;
 
+    dump->has_locals = args->locals;
     for (size_t i = 0; i < family->count; i++) {
         bool is_asked = family->members[i].is_asked;
 
@@ -226,6 +364,9 @@ const struct lw_command lw_cmd_dump = {
         "started, the innermost call first. Threads at the same place are shown "
         "together, and the places where the fewest are come first: in a job that hangs, "
         "that is who the others wait for.\n"
+        "\n"
+        "Asyncio's tasks follow, also those that wait and are on no stack, each with the "
+        "coroutines that it is in and the tasks that it waits for.\n"
         "\n"
         "The processes are not stopped and need not run, nor let go of the GIL.",
     .args_size = sizeof(struct args),

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/json_out.h"
 #include "base/text.h"
 #include "model/profile.h"
 
 #define REPEATS_SHOWN 3 /* of one line in a recursion */
+#define WAITS_SHOWN 5   /* tasks that one task waits for */
 
 bool lw_dump_init(struct lw_dump *dump, struct lw_error *err)
 {
@@ -27,6 +27,7 @@ void lw_dump_release(struct lw_dump *dump)
     lw_stacks_free(dump->stacks);
     lw_free(dump->processes);
     lw_free(dump->threads);
+    lw_free(dump->waits);
     *dump = (struct lw_dump){ 0 };
 }
 
@@ -77,6 +78,24 @@ bool lw_dump_push_note(struct lw_dump *dump, lw_stack_id *stack, const char *not
            lw_stacks_push(dump->stacks, *stack, id, stack, err);
 }
 
+bool lw_dump_push_local(struct lw_dump *dump, lw_stack_id *stack,
+                        const struct lw_dump_local *local, struct lw_error *err)
+{
+    const struct lw_frame kept = { .kind = LW_FRAME_NOTE,
+                                   .name = local->name,
+                                   .file = local->value,
+                                   .first_line = local->kind };
+    lw_frame_id id;
+
+    return lw_stacks_frame(dump->stacks, &kept, &id, err) &&
+           lw_stacks_push(dump->stacks, *stack, id, stack, err);
+}
+
+bool lw_dump_is_local(const struct lw_frame *frame)
+{
+    return frame->kind == LW_FRAME_NOTE && frame->file;
+}
+
 bool lw_dump_add_thread(struct lw_dump *dump, uint64_t tid, const char *name,
                         uint8_t state, lw_stack_id stack, struct lw_error *err)
 {
@@ -93,9 +112,41 @@ bool lw_dump_add_thread(struct lw_dump *dump, uint64_t tid, const char *name,
     return true;
 }
 
+bool lw_dump_add_task(struct lw_dump *dump, const struct lw_dump_task *task,
+                      struct lw_error *err)
+{
+    struct lw_dump_thread *added;
+
+    if (!lw_dump_add_thread(dump, 0, task->name,
+                            task->is_running ? LW_STATE_CPU : LW_STATE_WAIT,
+                            task->stack, err))
+        return false;
+    added = &dump->threads[dump->thread_count - 1];
+    added->is_task = true;
+    added->first_wait = (uint32_t)dump->wait_count;
+    return keep(dump, task->awaits, &added->awaits, err);
+}
+
+bool lw_dump_add_wait(struct lw_dump *dump, const char *awaited, struct lw_error *err)
+{
+    if (!lw_grow(&dump->waits, &dump->wait_capacity, dump->wait_count + 1,
+                 sizeof(*dump->waits), err) ||
+        !keep(dump, awaited, &dump->waits[dump->wait_count], err))
+        return false;
+    dump->wait_count++;
+    dump->threads[dump->thread_count - 1].wait_count++;
+    return true;
+}
+
+bool lw_dump_miss_tasks(struct lw_dump *dump, const char *why, struct lw_error *err)
+{
+    return keep(dump, why, &dump->processes[dump->process_count - 1].tasks, err);
+}
+
 /* Order */
 
 struct order {
+    bool is_task;
     size_t group;   /* how many stand there */
     size_t first;   /* index of the first of them */
     uint32_t state; /* like states side by side, within a process */
@@ -110,8 +161,9 @@ static int compare_numbers(size_t a, size_t b)
 static int compare_orders(const void *left, const void *right)
 {
     const struct order *a = left, *b = right;
-    int by = compare_numbers(a->group, b->group);
+    int by = compare_numbers(a->is_task, b->is_task);
 
+    by = by ? by : compare_numbers(a->group, b->group);
     by = by ? by : compare_numbers(a->first, b->first);
     by = by ? by : compare_numbers(a->state, b->state);
     return by ? by : compare_numbers(a->index, b->index);
@@ -119,7 +171,7 @@ static int compare_orders(const void *left, const void *right)
 
 /* The rarest stacks first; stacks as rare as each other as they came; their threads by
  * process and state. */
-static bool sort_threads(struct lw_dump *dump, struct lw_error *err)
+bool lw_dump_sort(struct lw_dump *dump, struct lw_error *err)
 {
     size_t count = dump->thread_count, stack_count;
     struct lw_dump_thread *sorted;
@@ -140,7 +192,8 @@ static bool sort_threads(struct lw_dump *dump, struct lw_error *err)
     for (size_t i = 0; i < count; i++) {
         const struct lw_dump_thread *thread = &dump->threads[i];
 
-        orders[i] = (struct order){ groups[thread->stack], firsts[thread->stack],
+        orders[i] = (struct order){ thread->is_task, groups[thread->stack],
+                                    firsts[thread->stack],
                                     thread->process << 8 | thread->state, i };
     }
     qsort(orders, count, sizeof(*orders), compare_orders);
@@ -157,13 +210,13 @@ out:
     return done;
 }
 
-/* How many threads from FIRST on stand where it does. */
-static size_t group_size(const struct lw_dump *dump, size_t first)
+size_t lw_dump_group_size(const struct lw_dump *dump, size_t first)
 {
     size_t count = 1;
 
     while (first + count < dump->thread_count &&
-           dump->threads[first + count].stack == dump->threads[first].stack)
+           dump->threads[first + count].stack == dump->threads[first].stack &&
+           dump->threads[first + count].is_task == dump->threads[first].is_task)
         count++;
     return count;
 }
@@ -192,9 +245,29 @@ static void add_state(uint8_t state, struct lw_buf *out)
         lw_buf_add_text(out, ", has the GIL");
 }
 
+/* What a thread does, or a task. */
+static void add_doing(const struct lw_dump *dump, const struct lw_dump_thread *thread,
+                      struct lw_buf *out)
+{
+    uint32_t shown =
+        thread->wait_count < WAITS_SHOWN ? thread->wait_count : WAITS_SHOWN;
+
+    add_state(thread->state, out);
+    for (uint32_t i = 0; i < shown; i++) {
+        lw_buf_add_text(out, i == 0 ? " for " : ", ");
+        add_string(dump, dump->waits[thread->first_wait + i], out);
+    }
+    if (thread->wait_count > shown)
+        lw_buf_addf(out, " and %u more", thread->wait_count - shown);
+}
+
 static void add_thread_name(const struct lw_dump *dump,
                             const struct lw_dump_thread *thread, struct lw_buf *out)
 {
+    if (thread->is_task) {
+        add_string(dump, thread->name, out);
+        return;
+    }
     if (thread->tid)
         lw_buf_addf(out, "%llu", (unsigned long long)thread->tid);
     else
@@ -216,7 +289,7 @@ static void add_threads(const struct lw_dump *dump, size_t first, size_t count,
         const struct lw_dump_thread *thread = &dump->threads[i], *last = thread - 1;
 
         if (i > first && last->process == thread->process &&
-            last->state == thread->state) {
+            last->state == thread->state && !thread->wait_count && !last->wait_count) {
             lw_buf_add_text(out, ", ");
             add_thread_name(dump, thread, out);
             continue;
@@ -226,14 +299,14 @@ static void add_threads(const struct lw_dump *dump, size_t first, size_t count,
         if (!is_alone)
             lw_buf_addf(out, "  process %d, ", dump->processes[thread->process].pid);
         if (!is_alone)
-            add_state(thread->state, out);
-        lw_buf_add_text(out, is_alone ? "thread " : ": ");
+            add_doing(dump, thread, out);
+        lw_buf_add_text(out, !is_alone ? ": " : thread->is_task ? "task " : "thread ");
         add_thread_name(dump, thread, out);
         if (is_alone && dump->process_count > 1)
             lw_buf_addf(out, " of process %d", dump->processes[thread->process].pid);
         if (is_alone) {
             lw_buf_add_text(out, ", ");
-            add_state(thread->state, out);
+            add_doing(dump, thread, out);
         }
     }
     lw_buf_add_char(out, '\n');
@@ -242,8 +315,19 @@ static void add_threads(const struct lw_dump *dump, size_t first, size_t count,
 static void add_frame(const struct lw_dump *dump, const struct lw_frame *frame,
                       struct lw_buf *out)
 {
+    static const char *const kinds[] = {
+        [LW_LOCAL_PLAIN] = "", [LW_LOCAL_CELL] = " (cell)", [LW_LOCAL_FREE] = " (free)"
+    };
     uint32_t line = frame->line ? frame->line : frame->first_line;
 
+    if (lw_dump_is_local(frame)) {
+        lw_buf_add_text(out, "        ");
+        add_string(dump, frame->name, out);
+        lw_buf_addf(out, "%s = ", kinds[frame->first_line]);
+        add_string(dump, frame->file, out);
+        lw_buf_add_char(out, '\n');
+        return;
+    }
     lw_buf_add_text(out, "    ");
     add_string(dump, frame->name, out);
     if (frame->file) {
@@ -292,6 +376,10 @@ static void add_processes(const struct lw_dump *dump, struct lw_buf *out)
                 lw_buf_add_text(out, " (stopped)");
         }
         lw_buf_add_char(out, '\n');
+        if (process->tasks) {
+            add_string(dump, process->tasks, out);
+            lw_buf_add_char(out, '\n');
+        }
     }
     if (dump->other_count)
         lw_buf_addf(out, "%zu %s not a Python that can be looked into\n",
@@ -299,126 +387,29 @@ static void add_processes(const struct lw_dump *dump, struct lw_buf *out)
                     dump->other_count == 1 ? "process more is" : "processes more are");
 }
 
+static size_t count_like(const struct lw_dump *dump, bool is_task)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < dump->thread_count; i++)
+        count += dump->threads[i].is_task == is_task;
+    return count;
+}
+
 bool lw_dump_add_text(struct lw_dump *dump, struct lw_buf *out, struct lw_error *err)
 {
-    if (!sort_threads(dump, err))
+    if (!lw_dump_sort(dump, err))
         return false;
     add_processes(dump, out);
     for (size_t i = 0, count; i < dump->thread_count; i += count) {
-        count = group_size(dump, i);
+        count = lw_dump_group_size(dump, i);
         lw_buf_add_char(out, '\n');
         if (count > 1)
-            lw_buf_addf(out, "%zu of %zu threads\n", count, dump->thread_count);
+            lw_buf_addf(out, "%zu of %zu %s\n", count,
+                        count_like(dump, dump->threads[i].is_task),
+                        dump->threads[i].is_task ? "tasks" : "threads");
         add_threads(dump, i, count, out);
         add_stack(dump, dump->threads[i].stack, out);
     }
-    return lw_buf_check(out, err);
-}
-
-/* JSON */
-
-static void json_string(struct lw_json_out *json, const struct lw_dump *dump,
-                        const char *key, lw_string_id id)
-{
-    lw_json_key(json, key);
-    if (id)
-        lw_json_text(json, lw_strings_text(dump->strings, id),
-                     lw_strings_len(dump->strings, id));
-    else
-        lw_json_null(json);
-}
-
-static void json_number(struct lw_json_out *json, const char *key, uint64_t number)
-{
-    lw_json_key(json, key);
-    if (number)
-        lw_json_u64(json, number);
-    else
-        lw_json_null(json);
-}
-
-static void json_process(struct lw_json_out *json, const struct lw_dump *dump,
-                         const struct lw_dump_process *process)
-{
-    lw_json_object(json);
-    lw_json_key_i64(json, "pid", process->pid);
-    json_string(json, dump, "command", process->command);
-    json_string(json, dump, "python", process->python);
-    lw_json_key_bool(json, "is_stopped", process->is_stopped);
-    json_string(json, dump, "problem", process->problem);
-    lw_json_end(json, '}');
-}
-
-static void json_thread(struct lw_json_out *json, const struct lw_dump *dump,
-                        const struct lw_dump_thread *thread)
-{
-    static const char *const words[] = {
-        [LW_STATE_UNKNOWN] = "unknown", [LW_STATE_CPU] = "cpu",
-        [LW_STATE_WAIT] = "wait",       [LW_STATE_GC] = "gc",
-        [LW_STATE_GIL_WAIT] = "gil",
-    };
-    uint8_t what = thread->state & (uint8_t)~LW_STATE_HAS_GIL;
-
-    lw_json_object(json);
-    lw_json_key_i64(json, "pid", dump->processes[thread->process].pid);
-    json_number(json, "tid", thread->tid);
-    json_string(json, dump, "name", thread->name);
-    lw_json_key_text(json, "state",
-                     words[what < sizeof(words) / sizeof(words[0]) ? what : 0]);
-    lw_json_key_bool(json, "has_gil", thread->state & LW_STATE_HAS_GIL);
-    lw_json_end(json, '}');
-}
-
-static void json_frames(struct lw_json_out *json, const struct lw_dump *dump,
-                        lw_stack_id stack)
-{
-    size_t count;
-    const struct lw_frame *frames = lw_stacks_frames(dump->stacks, &count);
-    const struct lw_stack *stacks = lw_stacks_list(dump->stacks, &count);
-
-    lw_json_array(json);
-    for (; stack != LW_NO_STACK; stack = stacks[stack].parent) {
-        const struct lw_frame *frame = &frames[stacks[stack].frame];
-
-        lw_json_object(json);
-        json_string(json, dump, "function", frame->name);
-        json_string(json, dump, "file", frame->file);
-        json_number(json, "first_line", frame->first_line);
-        json_number(json, "line", frame->line);
-        lw_json_end(json, '}');
-    }
-    lw_json_end(json, ']');
-}
-
-bool lw_dump_add_json(struct lw_dump *dump, struct lw_buf *out, struct lw_error *err)
-{
-    struct lw_json_out json;
-
-    if (!sort_threads(dump, err))
-        return false;
-    lw_json_start(&json, out, true);
-    lw_json_object(&json);
-    lw_json_key(&json, "processes");
-    lw_json_array(&json);
-    for (size_t i = 0; i < dump->process_count; i++)
-        json_process(&json, dump, &dump->processes[i]);
-    lw_json_end(&json, ']');
-    lw_json_key_u64(&json, "other_processes", dump->other_count);
-    lw_json_key(&json, "stacks");
-    lw_json_array(&json);
-    for (size_t i = 0, count; i < dump->thread_count; i += count) {
-        count = group_size(dump, i);
-        lw_json_object(&json);
-        lw_json_key(&json, "threads");
-        lw_json_array(&json);
-        for (size_t j = i; j < i + count; j++)
-            json_thread(&json, dump, &dump->threads[j]);
-        lw_json_end(&json, ']');
-        lw_json_key(&json, "frames");
-        json_frames(&json, dump, dump->threads[i].stack);
-        lw_json_end(&json, '}');
-    }
-    lw_json_end(&json, ']');
-    lw_json_end(&json, '}');
     return lw_buf_check(out, err);
 }

@@ -21,8 +21,9 @@ static void name_thread(struct lw_target *target, const struct lw_objects *objec
     for (size_t i = 0; i < target->thread_count; i++) {
         struct lw_target_thread *thread = &target->threads[i];
 
-        if (lw_snapshot_words(&thread->snapshot, &target->layout, LW_SECOND)
-                .thread_id == identity)
+        if (thread->has_stack && /* else there may be nothing to look at */
+            lw_snapshot_words(&thread->snapshot, &target->layout, LW_SECOND)
+                    .thread_id == identity)
             memcpy(thread->name, name, sizeof(name));
     }
 }

@@ -143,6 +143,13 @@ static bool find_text(const struct lw_objects *objects, uint64_t address,
     return is_compact || get_u64(objects, text->start, &text->start);
 }
 
+static void take_back(struct lw_buf *out, size_t len)
+{
+    out->len = len;
+    if (out->bytes)
+        out->bytes[len] = '\0';
+}
+
 bool lw_objects_text(const struct lw_objects *objects, uint64_t address, size_t limit,
                      struct lw_buf *out, uint64_t *length)
 {
@@ -160,7 +167,7 @@ bool lw_objects_text(const struct lw_objects *objects, uint64_t address, size_t 
 
         if (!lw_memory_get(objects->memory, text.start + done * text.kind, bytes,
                            part * text.kind)) {
-            out->len = before;
+            take_back(out, before);
             return false;
         }
         for (size_t i = 0; i < part; i++) {
@@ -214,7 +221,7 @@ bool lw_objects_bytes(const struct lw_objects *objects, uint64_t address, size_t
     if (room &&
         lw_memory_get(objects->memory, address + layout->bytes_data, room, count))
         return true;
-    out->len = before;
+    take_back(out, before);
     return false;
 }
 

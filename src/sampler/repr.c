@@ -133,6 +133,20 @@ static bool add_bool(struct repr *repr, uint64_t address)
     return true;
 }
 
+/* Is it of the type itself, and none derived from it? */
+static bool is_plain(const struct lw_object *object)
+{
+    static const char *const names[] = {
+        [LW_OBJECT_INT] = "int",     [LW_OBJECT_TEXT] = "str",
+        [LW_OBJECT_BYTES] = "bytes", [LW_OBJECT_TUPLE] = "tuple",
+        [LW_OBJECT_LIST] = "list",   [LW_OBJECT_DICT] = "dict",
+        [LW_OBJECT_SET] = "set",     [LW_OBJECT_TYPE] = NULL,
+    };
+    const char *name = names[object->kind];
+
+    return !name || strcmp(object->type_name, name) == 0;
+}
+
 /* ---- containers --------------------------------------------------------------------- */
 
 static void add_object(struct repr *repr, uint64_t address, int depth);
@@ -180,8 +194,7 @@ static bool add_container(struct repr *repr, const struct lw_object *object, int
                                     depth < DEPTH_MAX ? ITEMS_MAX : 0, &entries);
 
     if (found && entries.total == 0 && object->kind == LW_OBJECT_SET)
-        lw_buf_addf(repr->out, "%s()",
-                    strcmp(object->type_name, "set") == 0 ? "set" : "frozenset");
+        lw_buf_add_text(repr->out, is_plain(object) ? "set()" : "");
     else if (found) {
         lw_buf_add_char(repr->out, brackets[0]);
         add_items(repr, object, &entries, depth);
@@ -213,20 +226,6 @@ static bool add_type(struct repr *repr, const struct lw_object *object)
     lw_text_add_printable(repr->out, text, strlen(text));
     lw_buf_add_char(repr->out, '>');
     return true;
-}
-
-/* Is it of the type itself, and none derived from it? */
-static bool is_plain(const struct lw_object *object)
-{
-    static const char *const names[] = {
-        [LW_OBJECT_INT] = "int",     [LW_OBJECT_TEXT] = "str",
-        [LW_OBJECT_BYTES] = "bytes", [LW_OBJECT_TUPLE] = "tuple",
-        [LW_OBJECT_LIST] = "list",   [LW_OBJECT_DICT] = "dict",
-        [LW_OBJECT_TYPE] = NULL,
-    };
-    const char *name = names[object->kind];
-
-    return !name || strcmp(object->type_name, name) == 0;
 }
 
 static bool add_value(struct repr *repr, const struct lw_object *object, int depth)

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -84,8 +85,12 @@ static bool add(struct context *at, uint64_t address, struct lw_error *err)
 {
     struct lw_tasks *tasks = at->tasks;
 
-    if (address == 0 || tasks->count >= TASKS_MAX || find(at, address) != NOWHERE)
+    if (address == 0 || find(at, address) != NOWHERE)
         return true;
+    if (tasks->count >= TASKS_MAX) {
+        tasks->unreadable++;
+        return true;
+    }
     if (!lw_grow(&tasks->tasks, &tasks->capacity, tasks->count + 1,
                  sizeof(*tasks->tasks), NULL) ||
         !lw_map_add(&at->by_address, lw_hash_u64(address), (uint32_t)tasks->count + 1,
@@ -313,6 +318,14 @@ static bool add_awaiting(struct context *at, uint32_t task, uint64_t by)
     return done;
 }
 
+static int compare_waits(const void *left, const void *right)
+{
+    const struct lw_task_wait *a = left, *b = right;
+    int by = a->waiter < b->waiter ? -1 : a->waiter > b->waiter;
+
+    return by ? by : a->awaited < b->awaited ? -1 : a->awaited > b->awaited;
+}
+
 static bool add_waits(struct context *at)
 {
     bool knows_waiters = at->layout.awaited_by != LW_NO_FIELD;
@@ -336,6 +349,9 @@ static bool add_waits(struct context *at)
         if (!add_awaiting(at, i, by))
             return false;
     }
+    if (at->tasks->wait_count > 0)
+        qsort(at->tasks->waits, at->tasks->wait_count, sizeof(*at->tasks->waits),
+              compare_waits);
     return true;
 }
 

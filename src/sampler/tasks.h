@@ -26,9 +26,9 @@ struct lw_task_wait {
 struct lw_tasks {
     struct lw_task *tasks; /* owned */
     size_t count, capacity;
-    struct lw_task_wait *waits; /* owned */
+    struct lw_task_wait *waits; /* by waiter; owned */
     size_t wait_count, wait_capacity;
-    size_t unreadable; /* tasks that were listed, but could not be read */
+    size_t unreadable; /* tasks that were listed, but could not be read, or too many */
 };
 
 /* The tasks of TARGET as they are now, of all its loops; lw_target_sample() came before

@@ -125,11 +125,169 @@ TEST(a_process_that_cannot_be_seen_says_why)
                "      \"command\": \"x\",\n"
                "      \"python\": null,\n"
                "      \"is_stopped\": false,\n"
-               "      \"problem\": \"process 7 belongs to root\"\n"
+               "      \"problem\": \"process 7 belongs to root\",\n"
+               "      \"tasks_problem\": null\n"
                "    }\n"
                "  ],\n"
                "  \"other_processes\": 0,\n"
-               "  \"stacks\": []\n"
+               "  \"stacks\": [],\n"
+               "  \"tasks\": []\n"
+               "}\n");
+    lw_dump_release(&dump);
+}
+
+static bool push_local(struct lw_dump *dump, lw_stack_id *stack, const char *name,
+                       enum lw_local_kind kind, const char *value, struct lw_error *err)
+{
+    struct lw_dump_local local = { .kind = kind };
+
+    return lw_strings_intern(dump->strings, name, strlen(name), &local.name, err) &&
+           lw_strings_intern(dump->strings, value, strlen(value), &local.value, err) &&
+           lw_dump_push_local(dump, stack, &local, err);
+}
+
+TEST(variables_follow_their_call_and_keep_threads_apart)
+{
+    struct lw_dump_about about = { .pid = 9, .command = "x", .python = "3.11.7" };
+    struct lw_dump dump;
+
+    CHECK(lw_dump_init(&dump, NULL));
+    dump.has_locals = true;
+    CHECK(lw_dump_add_process(&dump, &about, NULL));
+    for (unsigned i = 0; i < 2; i++) {
+        lw_stack_id stack = LW_NO_STACK;
+
+        CHECK(push_local(&dump, &stack, "rank", LW_LOCAL_FREE, i ? "1" : "0", NULL));
+        CHECK(push_local(&dump, &stack, "step", LW_LOCAL_PLAIN, "12", NULL));
+        CHECK(push(&dump, &stack, "train", "train.py", 4, NULL));
+        CHECK(lw_dump_add_thread(&dump, i + 1, "", LW_STATE_WAIT, stack, NULL));
+    }
+    check_text(&dump, lw_dump_add_text,
+               "process 9: Python 3.11.7, x\n"
+               "\n"
+               "thread 1, waiting\n"
+               "    train (train.py:4)\n"
+               "        step = 12\n"
+               "        rank (free) = 0\n"
+               "\n"
+               "thread 2, waiting\n"
+               "    train (train.py:4)\n"
+               "        step = 12\n"
+               "        rank (free) = 1\n");
+    lw_dump_release(&dump);
+}
+
+static bool add_tasks(struct lw_dump *dump, unsigned count, struct lw_error *err)
+{
+    static const char *const awaited[] = { "a", "b", "c", "d", "e", "f", "g" };
+    struct lw_dump_task task = { .name = "gather", .awaits = "_GatheringFuture" };
+    lw_stack_id sleeps = LW_NO_STACK;
+
+    if (!push_local(dump, &task.stack, "n", LW_LOCAL_CELL, "1", err) ||
+        !push(dump, &task.stack, "all", "x.py", 1, err) ||
+        !lw_dump_add_task(dump, &task, err))
+        return false;
+    for (unsigned i = 0; i < count; i++)
+        if (!lw_dump_add_wait(dump, awaited[i], err))
+            return false;
+    task = (struct lw_dump_task){ .awaits = "" };
+    if (!push(dump, &sleeps, "sleep", "tasks.py", 2, err))
+        return false;
+    for (unsigned i = 0; i < 2; i++) {
+        task.name = awaited[i];
+        task.is_running = i == 1;
+        task.stack = sleeps;
+        if (!lw_dump_add_task(dump, &task, err))
+            return false;
+    }
+    return lw_dump_miss_tasks(dump, "process 50: 1 of its asyncio tasks were not read",
+                              err);
+}
+
+TEST(tasks_are_behind_the_threads_with_whom_they_wait_for)
+{
+    struct lw_dump dump;
+
+    CHECK(lw_dump_init(&dump, NULL));
+    CHECK(add_process(&dump, 50, 0, NULL));
+    CHECK(add_tasks(&dump, 7, NULL));
+    check_text(&dump, lw_dump_add_text,
+               "process 50: Python 3.11.7, train.py\\x0a--lr 3\n"
+               "process 50: 1 of its asyncio tasks were not read\n"
+               "\n"
+               "thread (number not known), running, has the GIL\n"
+               "    (moving)\n"
+               "    walk (train.py:7)\n"
+               "    main (train.py:3)\n"
+               "\n"
+               "task gather, waiting for a, b, c, d, e and 2 more\n"
+               "    all (x.py:1)\n"
+               "        n (cell) = 1\n"
+               "\n"
+               "2 of 3 tasks\n"
+               "  process 50, running: b\n"
+               "  process 50, waiting: a\n"
+               "    sleep (tasks.py:2)\n");
+    lw_dump_release(&dump);
+}
+
+TEST(tasks_and_variables_are_in_the_json)
+{
+    struct lw_dump_about about = { .pid = 9, .command = "x", .python = "3.11.7" };
+    struct lw_dump_task task = { .name = "gather", .awaits = "_GatheringFuture" };
+    struct lw_dump dump;
+
+    CHECK(lw_dump_init(&dump, NULL));
+    dump.has_locals = true;
+    CHECK(lw_dump_add_process(&dump, &about, NULL));
+    CHECK(push_local(&dump, &task.stack, "n", LW_LOCAL_CELL, "1", NULL));
+    CHECK(push(&dump, &task.stack, "all", "x.py", 1, NULL));
+    CHECK(lw_dump_add_task(&dump, &task, NULL));
+    CHECK(lw_dump_add_wait(&dump, "child", NULL));
+    check_text(&dump, lw_dump_add_json,
+               "{\n"
+               "  \"processes\": [\n"
+               "    {\n"
+               "      \"pid\": 9,\n"
+               "      \"command\": \"x\",\n"
+               "      \"python\": \"3.11.7\",\n"
+               "      \"is_stopped\": false,\n"
+               "      \"problem\": null,\n"
+               "      \"tasks_problem\": null\n"
+               "    }\n"
+               "  ],\n"
+               "  \"other_processes\": 0,\n"
+               "  \"stacks\": [],\n"
+               "  \"tasks\": [\n"
+               "    {\n"
+               "      \"tasks\": [\n"
+               "        {\n"
+               "          \"pid\": 9,\n"
+               "          \"name\": \"gather\",\n"
+               "          \"state\": \"wait\",\n"
+               "          \"awaits\": \"_GatheringFuture\",\n"
+               "          \"waits_for\": [\n"
+               "            \"child\"\n"
+               "          ]\n"
+               "        }\n"
+               "      ],\n"
+               "      \"frames\": [\n"
+               "        {\n"
+               "          \"function\": \"all\",\n"
+               "          \"file\": \"x.py\",\n"
+               "          \"first_line\": 1,\n"
+               "          \"line\": 1,\n"
+               "          \"locals\": [\n"
+               "            {\n"
+               "              \"name\": \"n\",\n"
+               "              \"kind\": \"cell\",\n"
+               "              \"value\": \"1\"\n"
+               "            }\n"
+               "          ]\n"
+               "        }\n"
+               "      ]\n"
+               "    }\n"
+               "  ]\n"
                "}\n");
     lw_dump_release(&dump);
 }
@@ -138,7 +296,8 @@ static bool make(struct lw_buf *out, struct lw_error *err)
 {
     struct lw_dump dump;
     bool done = lw_dump_init(&dump, err) && add_process(&dump, 100, 3, err) &&
-                lw_dump_add_text(&dump, out, err) && lw_dump_add_json(&dump, out, err);
+                add_tasks(&dump, 3, err) && lw_dump_add_text(&dump, out, err) &&
+                lw_dump_add_json(&dump, out, err);
 
     lw_dump_release(&dump);
     return done;
