@@ -130,3 +130,20 @@ def test_what_is_no_process_number_is_told_so(lapwing: str, word: str) -> None:
     done = dump(lapwing, "--", word)
     assert done.returncode == 2
     assert f"dump: '{word}' is not the number of a process" in done.stderr
+
+
+def test_without_memory_it_is_a_sentence_or_less_is_shown(
+    lapwing: str, python: str
+) -> None:
+    with standing(python) as program:
+        for request in range(1, 80):
+            done = subprocess.run(
+                [lapwing, "dump", str(program.pid)],
+                env=os.environ | {"LAPWING_TEST_FAIL_ALLOC": str(request)},
+                capture_output=True,
+                text=True,
+                timeout=30,
+            )
+            assert done.returncode in (0, 1), (request, done.stderr)
+            assert bool(done.stderr) == bool(done.returncode), request
+            assert done.returncode == 0 or done.stderr.startswith("lapwing: "), request
