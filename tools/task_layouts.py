@@ -23,8 +23,8 @@ HEAD = """\
 /* Where the fields of an asyncio task (`_asyncio.Task`) lie, by minor version; asked of
  * the Pythons themselves by tools/task_layouts.py, not to be edited.
  *
- * LW_TASKS(minor, micro, ...): of the first micro version seen. LW_NO_FIELD: it has
- * none. */
+ * LW_TASKS(name, ...): a row holds from its micro version up to that of the next row of
+ * its minor version, the first one also below. LW_NO_FIELD: it has none. */
 """
 
 # Runs in the Python that is asked. A field is the one place in the task where the
@@ -59,9 +59,8 @@ async def main():
     }
     if sys.version_info >= (3, 14):
         fields["awaited_by"] = place(first, id(waiting))
-        links = [i * 8 for i, word in enumerate(words(first)) if word == id(second) + i * 8]
-        assert len(links) == 1, links
-        fields["node"] = links[0]
+        places = enumerate(words(first))
+        (fields["node"],) = (i * 8 for i, word in places if word == id(second) + i * 8)
     print(*sys.version_info[1:3])
     for name, offset in fields.items():
         print(name, offset)
@@ -92,9 +91,9 @@ def read_table() -> list[Row]:
     if not TABLE.exists():
         return []
     rows = re.findall(
-        r"LW_TASKS\((\d+), (\d+),\s*(.*?)\)", TABLE.read_text("utf-8"), re.DOTALL
+        r"LW_TASKS\(cp3(\d+)_(\d+), (.*)\n\s+(.*)\)", TABLE.read_text("utf-8")
     )
-    return [(int(a), int(b), " ".join(text.split())) for a, b, text in rows]
+    return [(int(minor), int(micro), fields) for minor, micro, _, fields in rows]
 
 
 def main() -> int:
@@ -116,7 +115,8 @@ def main() -> int:
             rows = [old for old in rows if old[:2] != row[:2]]
             rows.append(row)
     text = HEAD + "".join(
-        f"\nLW_TASKS({minor}, {micro},\n         {fields})\n"
+        f"\nLW_TASKS(cp3{minor:02}_{micro:02}, .minor = {minor}, .micro = {micro},\n"
+        f"         {fields})\n"
         for minor, micro, fields in sorted(rows)
     )
     if text == (TABLE.read_text("utf-8") if TABLE.exists() else ""):

@@ -30,7 +30,7 @@ struct layout {
 };
 
 static const struct layout layouts[] = {
-#define LW_TASKS(minor, micro, ...) { minor, micro, __VA_ARGS__ },
+#define LW_TASKS(row, ...) { __VA_ARGS__ },
 #include "sampler/tasks.def"
 #undef LW_TASKS
 };
