@@ -89,6 +89,7 @@ FIELDS: dict[tuple[str, str], Since] = {
     ("chunk", "top"): {9: None, 11: "top"},
     ("chunk", "data"): {9: None, 11: "data"},
     ("frame", "previous"): {9: "f_back", 11: "previous"},
+    ("frame", "globals"): {9: "f_globals"},
     ("frame", "code"): {9: "f_code", 13: "f_executable"},
     ("frame", "instruction"): {9: "f_lasti", 11: "prev_instr", 13: "instr_ptr"},
     ("frame", "owner"): {9: None, 11: "owner"},

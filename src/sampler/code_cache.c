@@ -8,7 +8,8 @@
 /* Longer names and paths are cut; larger tables are not believed. */
 #define TEXT_MAX 4096
 #define LINES_MAX (4u << 20)
-/* How long a code object is taken for what it was. */
+/* How long a code object is taken for what it was: a new one, and one known for long. */
+#define TRUST_NEW_NS 5000000ull
 #define TRUST_NS 1000000000ull
 
 void lw_code_cache_init(struct lw_code_cache *codes, const struct lw_py_layout *layout,
@@ -226,25 +227,33 @@ static uint32_t add_code(struct lw_code_cache *codes, const struct lw_py_code *c
 }
 
 uint32_t lw_code_cache_at(struct lw_code_cache *codes, struct lw_memory *memory,
-                          uint64_t address, uint64_t now_ns)
+                          uint64_t address, uint64_t globals, uint64_t now_ns)
 {
     const struct lw_py_layout *layout = codes->layout;
     uint32_t number = lw_code_cache_known(codes, address);
-    struct lw_py_code code = { .address = address, .checked_ns = now_ns };
+    struct lw_py_code *known = number > 0 ? &codes->codes[number] : NULL;
+    struct lw_py_code code = { .address = address,
+                               .checked_ns = now_ns,
+                               .trust_ns = TRUST_NEW_NS,
+                               .globals = globals };
     unsigned char object[LW_LAYOUT_COPY_MAX];
 
-    if (number > 0 && now_ns - codes->codes[number].checked_ns < TRUST_NS)
+    if (known && known->globals == globals &&
+        now_ns - known->checked_ns < known->trust_ns)
         return number;
     if (!lw_memory_get(memory, address, object, layout->code_bytes) ||
         u64_at(object, layout->object_type) != codes->code_type)
         return 0;
-    if (number > 0 && is_same_code(codes, &codes->codes[number], object)) {
-        codes->codes[number].checked_ns = now_ns;
+    if (known && is_same_code(codes, known, object)) {
+        known->trust_ns =
+            2 * known->trust_ns < TRUST_NS ? 2 * known->trust_ns : TRUST_NS;
+        known->checked_ns = now_ns;
+        known->globals = globals;
         return number;
     }
     if (!read_code(codes, memory, object, &code))
         return 0;
-    if (number > 0)
-        codes->codes[number].address = 0;
+    if (known)
+        known->address = 0;
     return add_code(codes, &code);
 }

@@ -2,8 +2,10 @@
  * line an instruction of it.
  *
  * The target may free a code object and put another at its address. So an entry
- * that is asked for is looked at again once a second, and one that has changed gets a
- * new number: numbers given out keep their meaning. */
+ * that is asked for is looked at again after as long as it has been known, at least once
+ * a second, and at once if a frame of it has other globals than the one before: then
+ * it is mostly another module's. One that has changed gets a new number: numbers given
+ * out keep their meaning. */
 #ifndef LW_SAMPLER_CODE_CACHE_H
 #define LW_SAMPLER_CODE_CACHE_H
 
@@ -26,7 +28,9 @@ struct lw_py_code {
 
     /* As they were when it was read: if they differ, it is another one. */
     uint64_t name_object, file_object, lines_object;
-    uint64_t checked_ns;
+    uint64_t checked_ns,
+        trust_ns;     /* when it was looked at, and for how long that does */
+    uint64_t globals; /* of the last frame of it */
 };
 
 struct lw_code_cache {
@@ -42,10 +46,10 @@ void lw_code_cache_init(struct lw_code_cache *codes, const struct lw_py_layout *
                         uint64_t code_type);
 void lw_code_cache_release(struct lw_code_cache *codes);
 
-/* The number of the code object at ADDRESS, read if it is not known yet; 0: there is
- * none (or no memory left here). */
+/* The number of the code object at ADDRESS, of a frame with GLOBALS, read if it is not
+ * known yet; 0: there is none (or no memory left here). */
 uint32_t lw_code_cache_at(struct lw_code_cache *codes, struct lw_memory *memory,
-                          uint64_t address, uint64_t now_ns);
+                          uint64_t address, uint64_t globals, uint64_t now_ns);
 /* The number it has if it is known; 0: it is not. */
 uint32_t lw_code_cache_known(const struct lw_code_cache *codes, uint64_t address);
 

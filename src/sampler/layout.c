@@ -284,6 +284,7 @@ static const struct copied copies[] = {
     { "frame",
       IN(frame_locals),
       { { IN(frame_previous), 8 },
+        { IN(frame_globals), 8 },
         { IN(frame_code), 8 },
         { IN(frame_instruction), 8 },
         { IN(frame_owner), 1 },

@@ -78,7 +78,8 @@
     LW_FIELD(chunk, size) \
     LW_FIELD(chunk, top) \
     LW_FIELD(chunk, data) \
-    LW_FIELD(frame, previous)    /* f_back of an object */ \
+    LW_FIELD(frame, previous) /* f_back of an object */ \
+    LW_FIELD(frame, globals) \
     LW_FIELD(frame, code)        /* f_code, f_executable */ \
     LW_FIELD(frame, instruction) /* prev_instr, instr_ptr, or f_lasti of an object */ \
     LW_FIELD(frame, owner) \

@@ -39,6 +39,7 @@ void lw_walk_release(struct lw_walk *walk)
 struct frame {
     uint64_t previous;
     uint64_t code;
+    uint64_t globals;
     uint64_t instruction;
     uint8_t owner;
     bool is_entry;
@@ -52,6 +53,7 @@ static struct frame parse_frame(const struct lw_py_layout *layout,
 
     memcpy(&frame.previous, bytes + layout->frame_previous, 8);
     memcpy(&frame.code, bytes + layout->frame_code, 8);
+    memcpy(&frame.globals, bytes + layout->frame_globals, 8);
     if (layout->code_is_tagged)
         frame.code &= ~(uint64_t)TAG_BITS;
     if (layout->has_data_stack) {
@@ -166,7 +168,8 @@ static bool push(struct context *at, uint64_t address, const struct frame *frame
 
 static uint32_t code_of(struct context *at, const struct frame *frame)
 {
-    return lw_code_cache_at(at->codes, at->memory, frame->code, at->now_ns);
+    return lw_code_cache_at(at->codes, at->memory, frame->code, frame->globals,
+                            at->now_ns);
 }
 
 bool lw_walk_alone(struct lw_code_cache *codes, struct lw_memory *memory,
@@ -182,7 +185,7 @@ bool lw_walk_alone(struct lw_code_cache *codes, struct lw_memory *memory,
     frame = parse_frame(layout, bytes);
     *found = (struct lw_walk_frame){
         .address = address,
-        .code = lw_code_cache_at(codes, memory, frame.code, now_ns),
+        .code = lw_code_cache_at(codes, memory, frame.code, frame.globals, now_ns),
         .instruction = instruction_of(layout, &frame),
         .is_entry = frame.is_entry,
     };
@@ -321,11 +324,13 @@ static void reverse(struct lw_walk *walk, size_t first)
 static enum agreement climb_down(struct context *at, uint64_t address,
                                  uint64_t *missing)
 {
+    /* As many as fit into what was read. */
+    const size_t frames_max = at->snapshot->copy_capacity / frame_len(at->layout);
     const uint64_t leaf = address;
     uint64_t callee = 0;
 
     at->walk->count = 0;
-    for (unsigned links = 0; address; links++) {
+    for (size_t links = 0; address; links++) {
         struct frame frame;
         enum agreement agreement = get_same_frame(at, address, &frame);
         uint32_t code;
@@ -348,7 +353,7 @@ static enum agreement climb_down(struct context *at, uint64_t address,
             if (lw_snapshot_chunk(at->snapshot, address))
                 callee = address;
         }
-        if (links > DEPTH_MAX) /* in a circle */
+        if (links > frames_max) /* in a circle */
             return CHANGED;
         address = frame.previous;
     }
