@@ -239,6 +239,7 @@ bool lw_samples_read(struct lw_samples *samples, struct lw_lap_writer *writer,
                      counts.mismatched, &samples->told.mismatched, err) &&
            tell_loss(writer, "a thread did not stop in time: Python alone is kept",
                      counts.uncaught, &samples->told.uncaught, err) &&
-           tell_loss(writer, "machine code far out on the stack is left out",
+           tell_loss(writer,
+                     "machine code without rules, or too deep: some frames are missing",
                      counts.cut, &samples->told.cut, err);
 }

@@ -219,7 +219,7 @@ static bool merge(struct lw_native *native, struct lw_native_thread *thread,
 
 /* ---- a sample ----------------------------------------------------------------------- */
 
-/* It has slept since its last sample: all is as it was. */
+/* Has it slept since its last sample? */
 static bool has_slept_on(const struct lw_native_thread *thread,
                          const struct lw_target_thread *python)
 {
@@ -294,9 +294,10 @@ static void sample_thread(struct lw_native *native, struct lw_target *target,
     struct lw_target_thread *python = find_python(target, thread->tid);
 
     thread->has_python = python != NULL;
+    thread->is_same = !thread->is_captured && has_slept_on(thread, python);
+    if (thread->is_same)
+        return;
     if (!thread->is_captured) {
-        if (has_slept_on(thread, python))
-            return;
         thread->has_stack = false;
         thread->slept_runs = 0;
         thread->state = LW_STATE_CPU;

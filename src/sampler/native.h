@@ -37,6 +37,7 @@ struct lw_native_thread {
     bool has_python;  /* it has a Python state, and is among the target's threads */
     bool is_captured; /* `stack` and `registers` are of this sample */
     bool has_stack;   /* `merged` is */
+    bool is_same;     /* it has slept since the sample before: all is as it was */
     /* How often it had run when it was seen asleep (0: it was not), and how many Python
      * frames it had. */
     uint64_t slept_runs;

@@ -207,8 +207,27 @@ static bool add_sample(struct lw_sample_log *log, const struct lw_sampled_thread
         !lw_grow(&log->samples, &log->sample_capacity, log->sample_count + 1,
                  sizeof(*log->samples), NULL))
         return false;
-    log->samples[log->sample_count] = *sample;
-    log->samples[log->sample_count++].thread = (uint32_t)(thread - log->threads);
+    thread->last = log->sample_count++;
+    log->samples[thread->last] = *sample;
+    log->samples[thread->last].thread = (uint32_t)(thread - log->threads);
+    return true;
+}
+
+/* Let the thread's last sample, if it is still there and alike, stand for this one too:
+ * hundreds of threads that only wait for work would fill a recording. */
+static bool extend_last(struct lw_sample_log *log, const struct lw_sampled_thread *who,
+                        const struct lw_sample *sample)
+{
+    const struct lw_sampled_thread *thread = find_thread(log, who, sample->time_ns);
+    struct lw_sample *last;
+
+    if (!thread || thread->last >= log->sample_count)
+        return false;
+    last = &log->samples[thread->last];
+    if (last->thread != (uint32_t)(thread - log->threads) ||
+        last->stack != sample->stack || last->state != sample->state)
+        return false;
+    last->weight_ns += sample->weight_ns;
     return true;
 }
 
@@ -232,7 +251,8 @@ static bool add_native(struct lw_sample_log *log, const struct lw_target *target
     memcpy(who.name, thread->name, sizeof(who.name));
     sample.state = thread->state;
     return find_native_stack(log, target, thread, &sample.stack) &&
-           add_sample(log, &who, &sample);
+           ((thread->is_same && extend_last(log, &who, &sample)) ||
+            add_sample(log, &who, &sample));
 }
 
 void lw_sample_log_add(struct lw_sample_log *log, const struct lw_target *target,

@@ -14,6 +14,7 @@ struct lw_sampled_thread {
     uint64_t start_ns; /* first seen */
     uint64_t last_ns;  /* last seen */
     uint32_t number;   /* the target's */
+    size_t last;       /* place of its last sample, if that was not taken out yet */
     char name[LW_OS_NAME_BYTES];
 };
 
