@@ -44,7 +44,8 @@
  *     META      for each row: varint length, key bytes, varint length, value bytes
  *     STRINGS   varint first number; lengths (varint); all bytes
  *     FRAMES    varint first number; name, file (step, strings); first line (step);
- *               line (step); variant (varint); kind (varint, enum lw_frame_kind)
+ *               line (step); variant (varint); kind (varint, enum lw_frame_kind);
+ *               column, end column, lines between them (varint)
  *     STACKS    varint first number; number - parent (varint, at least 1);
  *               frame (step)
  *     THREADS   number (varint); tid (varint); name (varint); start, end (varint, ns)

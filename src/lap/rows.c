@@ -25,58 +25,62 @@ struct column {
     { \
         code, sizeof(((struct row *)NULL)->field), offsetof(struct row, field) \
     }
-#define COLUMNS_MAX 6
+#define COLUMNS_MAX 9
 
 /* clang-format off */
 static const struct layout {
     const char *unit;
     unsigned lead_count; /* varints before the columns */
+    unsigned late_count; /* columns at the end that a recording may lack: all zero */
     size_t row_bytes;
     struct column columns[COLUMNS_MAX]; /* up to the first of width 0 */
 } layouts[LW_CHUNK_KINDS] = {
-    [LW_CHUNK_META] = { "facts", 0, 0, { { 0 } } },
-    [LW_CHUNK_STRINGS] = { "names", 1, 0, { { 0 } } },
-    [LW_CHUNK_FRAMES] = { "functions", 1, sizeof(struct lw_frame), {
+    [LW_CHUNK_META] = { "facts", 0, 0, 0, { { 0 } } },
+    [LW_CHUNK_STRINGS] = { "names", 1, 0, 0, { { 0 } } },
+    [LW_CHUNK_FRAMES] = { "functions", 1, 3, sizeof(struct lw_frame), {
         COLUMN(STEP, lw_frame, name),
         COLUMN(STEP, lw_frame, file),
         COLUMN(STEP, lw_frame, first_line),
         COLUMN(STEP, lw_frame, line),
         COLUMN(VARINT, lw_frame, variant),
-        COLUMN(VARINT, lw_frame, kind) } },
-    [LW_CHUNK_STACKS] = { "stacks", 1, sizeof(struct lw_stack), {
+        COLUMN(VARINT, lw_frame, kind),
+        COLUMN(VARINT, lw_frame, column),
+        COLUMN(VARINT, lw_frame, end_column),
+        COLUMN(VARINT, lw_frame, more_lines) } },
+    [LW_CHUNK_STACKS] = { "stacks", 1, 0, sizeof(struct lw_stack), {
         COLUMN(BELOW, lw_stack, parent),
         COLUMN(STEP, lw_stack, frame) } },
-    [LW_CHUNK_THREADS] = { "threads", 0, sizeof(struct lw_thread_row), {
+    [LW_CHUNK_THREADS] = { "threads", 0, 0, sizeof(struct lw_thread_row), {
         COLUMN(VARINT, lw_thread_row, number),
         COLUMN(VARINT, lw_thread_row, tid),
         COLUMN(VARINT, lw_thread_row, name),
         COLUMN(VARINT, lw_thread_row, start_ns),
         COLUMN(VARINT, lw_thread_row, end_ns) } },
-    [LW_CHUNK_CALLS] = { "call counts", 2, sizeof(struct lw_call_row), {
+    [LW_CHUNK_CALLS] = { "call counts", 2, 0, sizeof(struct lw_call_row), {
         COLUMN(STEP, lw_call_row, thread),
         COLUMN(STEP, lw_call_row, stack),
         COLUMN(VARINT, lw_call_row, calls),
         COLUMN(VARINT, lw_call_row, self_ns) } },
-    [LW_CHUNK_SAMPLES] = { "samples", 0, sizeof(struct lw_sample), {
+    [LW_CHUNK_SAMPLES] = { "samples", 0, 0, sizeof(struct lw_sample), {
         COLUMN(STEP, lw_sample, time_ns),
         COLUMN(VARINT, lw_sample, weight_ns),
         COLUMN(STEP, lw_sample, thread),
         COLUMN(STEP, lw_sample, stack),
         COLUMN(VARINT, lw_sample, state) } },
-    [LW_CHUNK_SPANS] = { "spans", 0, sizeof(struct lw_span), {
+    [LW_CHUNK_SPANS] = { "spans", 0, 0, sizeof(struct lw_span), {
         COLUMN(STEP, lw_span, start_ns),
         COLUMN(VARINT, lw_span, duration_ns),
         COLUMN(STEP, lw_span, thread),
         COLUMN(STEP, lw_span, stack) } },
-    [LW_CHUNK_COUNTERS] = { "counter values", 0, sizeof(struct lw_counter_row), {
+    [LW_CHUNK_COUNTERS] = { "counter values", 0, 0, sizeof(struct lw_counter_row), {
         COLUMN(STEP, lw_counter_row, time_ns),
         COLUMN(VARINT, lw_counter_row, name),
         COLUMN(FIXED, lw_counter_row, value) } },
-    [LW_CHUNK_LOSSES] = { "losses", 0, sizeof(struct lw_loss_row), {
+    [LW_CHUNK_LOSSES] = { "losses", 0, 0, sizeof(struct lw_loss_row), {
         COLUMN(VARINT, lw_loss_row, cause),
         COLUMN(VARINT, lw_loss_row, unit),
         COLUMN(VARINT, lw_loss_row, count) } },
-    [LW_CHUNK_THINNED] = { "thinned things", 2, sizeof(struct lw_thinned_row), {
+    [LW_CHUNK_THINNED] = { "thinned things", 2, 0, sizeof(struct lw_thinned_row), {
         COLUMN(VARINT, lw_thinned_row, kind),
         COLUMN(VARINT, lw_thinned_row, what),
         COLUMN(VARINT, lw_thinned_row, rows) } },
@@ -259,18 +263,22 @@ bool lw_rows_decode(unsigned kind, struct lw_cursor *body, size_t count,
 {
     const struct layout *layout = &layouts[kind];
     size_t columns = column_count(layout);
+    size_t first_late = columns - layout->late_count;
 
     lw_assert(layout->row_bytes && count <= LW_CHUNK_ROWS_MAX);
     lead[0] = lead[1] = 0;
     for (unsigned i = 0; i < layout->lead_count; i++)
         lead[i] = lw_cursor_varint(body);
-    if (count * columns > lw_cursor_left(body))
+    if (count * first_late > lw_cursor_left(body))
         return false;
     memset(rows, 0, count * layout->row_bytes); /* padding, and fields not stored */
-    for (size_t i = 0; i < columns; i++)
+    for (size_t i = 0; i < columns; i++) {
+        if (i == first_late && lw_cursor_left(body) == 0)
+            break;
         if (!decode_column(&layout->columns[i], rows, layout->row_bytes, count, lead[0],
                            body))
             return false;
+    }
     return !body->failed;
 }
 

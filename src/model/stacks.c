@@ -61,7 +61,9 @@ void lw_stacks_name_unknown(struct lw_stacks *table, lw_string_id name)
 static bool frames_are_equal(const struct lw_frame *a, const struct lw_frame *b)
 {
     return a->name == b->name && a->file == b->file && a->first_line == b->first_line &&
-           a->line == b->line && a->variant == b->variant && a->kind == b->kind;
+           a->line == b->line && a->column == b->column &&
+           a->end_column == b->end_column && a->more_lines == b->more_lines &&
+           a->variant == b->variant && a->kind == b->kind;
 }
 
 static bool is_frame(const void *owner, uint32_t number, const void *key)
@@ -76,7 +78,11 @@ static uint64_t hash_frame(const struct lw_frame *frame)
     uint64_t hash = lw_hash_u64((uint64_t)frame->name << 32 | frame->file);
 
     hash = lw_hash_u64(hash ^ ((uint64_t)frame->first_line << 32 | frame->line));
-    return lw_hash_u64(hash + ((uint64_t)frame->variant << 8 | frame->kind));
+    hash = lw_hash_u64(hash + ((uint64_t)frame->variant << 8 | frame->kind));
+    if (frame->column == 0)
+        return hash;
+    return lw_hash_u64(hash ^ ((uint64_t)frame->column << 32 |
+                               (uint32_t)frame->end_column << 16 | frame->more_lines));
 }
 
 bool lw_stacks_frame(struct lw_stacks *table, const struct lw_frame *frame,

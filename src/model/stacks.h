@@ -29,8 +29,12 @@ struct lw_frame {
     lw_string_id file;   /* as the interpreter gave it; 0: none (pstats says "~") */
     uint32_t first_line; /* of the function; 0: none */
     uint32_t line;       /* being executed; 0: the frame is the whole function */
-    uint16_t variant;    /* tells apart what prints alike: two lambdas on a line */
-    uint8_t kind;        /* enum lw_frame_kind */
+    /* The part of the source that is being executed, where the interpreter tells: from
+     * `column` (from 1; 0: not known) of `line` to before `end_column` of the line
+     * `more_lines` further down. */
+    uint16_t column, end_column, more_lines;
+    uint16_t variant; /* tells apart what prints alike: two lambdas on a line */
+    uint8_t kind;     /* enum lw_frame_kind */
 };
 
 struct lw_stack {

@@ -117,6 +117,7 @@ static bool add_frame(const struct functions *functions,
         .file = told->file,
         .first_line = told->first_line,
         .line = told->line,
+        .column = told->column,
         .kind = told->file ? LW_FRAME_PYTHON : LW_FRAME_NATIVE,
     };
 
@@ -127,7 +128,7 @@ static bool add_frame(const struct functions *functions,
 
         frame.first_line = function->smallest_line;
         if (!function->has_lines)
-            frame.line = 0;
+            frame.line = frame.column = 0;
     }
     return lw_builder_frame(out, &frame, id, err);
 }

@@ -16,6 +16,7 @@ struct lw_told_frame {
     lw_string_id file;   /* likewise; 0: none */
     uint32_t first_line; /* where the file says so; 0: not known */
     uint32_t line;       /* 0: none */
+    uint16_t column;     /* from 1; 0: not known */
 };
 
 /* What TEXT says: "name (file.py:12)" as py-spy and VizTracer write it, the line being

@@ -308,7 +308,7 @@ static bool add_line(struct reading *r, const struct lw_told_frame *told,
 
 static bool read_line(struct reading *r, struct lw_cursor in, struct lw_error *err)
 {
-    uint64_t function = 0, line = 0;
+    uint64_t function = 0, line = 0, column = 0;
     struct lw_told_frame told;
     struct field field;
     uint32_t number;
@@ -318,6 +318,8 @@ static bool read_line(struct reading *r, struct lw_cursor in, struct lw_error *e
             function = field.value;
         else if (field.number == 2)
             line = field.value;
+        else if (field.number == 3)
+            column = field.value;
     }
     if (!ended(r, &in, err))
         return false;
@@ -326,7 +328,8 @@ static bool read_line(struct reading *r, struct lw_cursor in, struct lw_error *e
         return fail_at(r, &in, "a line of a function that is not there", err);
     told = r->functions[number - 1];
     told.line = line <= UINT32_MAX ? (uint32_t)line : 0;
-    if (told.line == told.first_line)
+    told.column = column <= UINT16_MAX ? (uint16_t)column : 0;
+    if (told.line == told.first_line && told.column == 0)
         told.line = 0; /* the function, as we write it */
     return add_line(r, &told, err);
 }

@@ -58,6 +58,20 @@ static bool is_place(const void *owner, uint32_t number, const void *key)
            log->places[number - 1].instruction == frame->instruction;
 }
 
+/* What does not fit is left out: nobody reads a line that long. */
+static void set_columns(struct lw_frame *frame, const struct lw_position *position)
+{
+    int32_t more_lines = position->end_line - position->line;
+
+    if (position->column < 0 || position->end_column < 0 || more_lines < 0 ||
+        position->column >= UINT16_MAX || position->end_column >= UINT16_MAX ||
+        more_lines > UINT16_MAX)
+        return;
+    frame->column = (uint16_t)(position->column + 1);
+    frame->end_column = (uint16_t)(position->end_column + 1);
+    frame->more_lines = (uint16_t)more_lines;
+}
+
 static bool make_frame(struct lw_sample_log *log, const struct lw_target *target,
                        const struct lw_walk_frame *walked, lw_frame_id *id)
 {
@@ -65,8 +79,10 @@ static bool make_frame(struct lw_sample_log *log, const struct lw_target *target
     struct lw_frame frame = { .first_line = code->first_line, .kind = LW_FRAME_PYTHON };
     struct lw_position position;
 
-    if (lw_target_position(target, walked, &position) && position.line > 0)
+    if (lw_target_position(target, walked, &position) && position.line > 0) {
         frame.line = (uint32_t)position.line;
+        set_columns(&frame, &position);
+    }
     return lw_strings_intern(log->strings, code->name, code->name_len, &frame.name,
                              NULL) &&
            lw_strings_intern(log->strings, code->file, code->file_len, &frame.file,

@@ -47,6 +47,7 @@ enum {
     LOCATION_LINE = 4,
     LINE_FUNCTION_ID = 1,
     LINE_LINE = 2,
+    LINE_COLUMN = 3,
     FUNCTION_ID = 1,
     FUNCTION_NAME = 2,
     FUNCTION_FILENAME = 4,
@@ -173,6 +174,8 @@ static void write_locations(struct writing *w)
 
         lw_proto_add_u64(&w->inner, LINE_FUNCTION_ID, w->codes.code_of[i] + 1);
         lw_proto_add_u64(&w->inner, LINE_LINE, line);
+        if (frames[i].column)
+            lw_proto_add_u64(&w->inner, LINE_COLUMN, frames[i].column);
         lw_proto_add_u64(&w->message, LOCATION_ID, i + 1);
         lw_proto_add_message(&w->message, LOCATION_LINE, &w->inner);
         lw_proto_add_message(w->out, PROFILE_LOCATION, &w->message);

@@ -75,7 +75,7 @@ class Body:
 class Process:
     meta: dict[str, str] = field(default_factory=dict)
     strings: dict[int, str] = field(default_factory=lambda: {0: ""})
-    frames: dict[int, tuple[int, ...]] = field(default_factory=lambda: {0: (0,) * 6})
+    frames: dict[int, tuple[int, ...]] = field(default_factory=lambda: {0: (0,) * 9})
     stacks: dict[int, tuple[int, int]] = field(default_factory=dict)
     threads: dict[int, tuple[int, ...]] = field(default_factory=dict)
     calls: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -100,7 +100,7 @@ class Process:
                     self.strings[first + i] = text
             elif kind == 3:
                 columns = [body.steps() for _ in range(4)]
-                columns += [body.varints() for _ in range(2)]
+                columns += [body.varints() for _ in range(5)]
                 self.frames.update(enumerate(zip(*columns, strict=True), first))
             else:
                 parents = [first + i - n for i, n in enumerate(body.varints())]
