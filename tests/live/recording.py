@@ -17,7 +17,15 @@ def run(
     """`lapwing run --no-summary -o FOLDER/x.lap WORDS`, with what it printed."""
     options.setdefault("capture_output", True)
     options.setdefault("timeout", 120)
-    command = [lapwing, "run", "--calls", "--no-summary", "-o", str(folder / "x.lap"), *words]
+    command = [
+        lapwing,
+        "run",
+        "--calls",
+        "--no-summary",
+        "-o",
+        str(folder / "x.lap"),
+        *words,
+    ]
     return subprocess.run(command, cwd=folder, text=True, **options)
 
 

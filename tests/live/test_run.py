@@ -276,7 +276,18 @@ def test_a_run_within_a_run_is_its_own(
     lapwing: str, python: str, tmp_path: Path
 ) -> None:
     script = "def f(): pass\nf()"
-    inner = [lapwing, "run", "--calls", "-q", "-o", "inner.lap", "--", python, "-c", script]
+    inner = [
+        lapwing,
+        "run",
+        "--calls",
+        "-q",
+        "-o",
+        "inner.lap",
+        "--",
+        python,
+        "-c",
+        script,
+    ]
     assert run(lapwing, ["-q", "--", *inner], tmp_path).returncode == 0
     assert calls(lapwing, tmp_path)["f"] == 0
     (tmp_path / "x.lap").rename(tmp_path / "outer.lap")
