@@ -189,7 +189,7 @@ static bool unwind(struct lw_native *native, struct lw_native_thread *thread)
 static bool merge(struct lw_native *native, struct lw_native_thread *thread,
                   const struct lw_target_thread *python)
 {
-    const struct lw_walk none = { NULL };
+    const struct lw_walk none = { .count = 0 };
     const struct lw_walk *walk = python && python->has_python ? &python->walk : &none;
     size_t count = thread->unwound.count;
 

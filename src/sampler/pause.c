@@ -6,12 +6,9 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
-
-#if defined(__x86_64__)
-#include <sys/user.h>
-#endif
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -128,7 +128,8 @@ static void set_offset(struct interpreter *in, uint64_t reg, enum lw_rule_kind k
     if (__builtin_mul_overflow(factored, in->cie->data_align, &offset))
         in->failed = true;
     else
-        set_rule(in, reg, (struct lw_unwind_rule){ .kind = kind, .offset = offset });
+        set_rule(in, reg,
+                 (struct lw_unwind_rule){ .kind = (uint8_t)kind, .offset = offset });
 }
 
 static void set_register(struct interpreter *in, uint64_t reg, uint64_t other)
@@ -149,7 +150,7 @@ static void restore(struct interpreter *in, uint64_t reg)
 static struct lw_unwind_rule read_expression(struct interpreter *in,
                                              enum lw_rule_kind kind)
 {
-    struct lw_unwind_rule rule = { .kind = kind };
+    struct lw_unwind_rule rule = { .kind = (uint8_t)kind };
     uint64_t len = lw_cursor_varint(&in->code);
     const void *code = lw_cursor_bytes(&in->code, len);
 
