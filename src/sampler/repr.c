@@ -9,6 +9,8 @@
 #define DEPTH_MAX 2
 /* Of one container; each may cost a few system calls. */
 #define ITEMS_MAX 32
+/* Characters of a string that are shown even if there is no room left. */
+#define STRING_MIN 16
 #define MORE "\xe2\x80\xa6" /* an ellipsis */
 
 /* What is being made. */
@@ -57,7 +59,7 @@ typedef bool get_bytes(const struct lw_objects *objects, uint64_t address, size_
 static bool add_string(struct repr *repr, uint64_t address, get_bytes *get,
                        const char *prefix)
 {
-    size_t limit = room(repr);
+    size_t limit = room(repr) > STRING_MIN ? room(repr) : STRING_MIN;
     struct lw_buf bytes;
     uint64_t length;
     bool found;
