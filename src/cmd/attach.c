@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cmd/afterwards.h"
 #include "cmd/command.h"
+#include "cmd/family.h"
 #include "recorder/facts.h"
 #include "recorder/processes.h"
 #include "recorder/recorder.h"
@@ -80,40 +81,36 @@ struct session {
 
 /* ---- whom --------------------------------------------------------------------------- */
 
-/* Is there Python in PID or in what it has started? If not, ERR says what PID is. */
-static bool has_python(pid_t pid, bool with_children, unsigned depth,
-                       struct lw_error *err)
+/* Is there Python in any of FAMILY? If not, ERR says what the first of them is. */
+static bool has_python(const struct lw_family *family, struct lw_error *err)
 {
-    struct lw_error why = { LW_OK, "" };
-    struct lw_target *target = lw_target_open(pid, -1, &why);
-    pid_t *children = NULL;
-    size_t capacity = 0, count;
-    bool found = target != NULL;
+    struct lw_error first = { LW_OK, "" };
 
-    lw_target_free(target);
-    if (found || !with_children || depth == 0)
-        return found || lw_fail(err, why.code, "%s", why.text);
-    count = lw_os_children(pid, &children, &capacity);
-    for (size_t i = 0; !found && i < count; i++)
-        found = has_python(children[i], true, depth - 1, NULL);
-    lw_free(children);
-    return found || lw_fail(err, why.code, "%s", why.text);
+    for (size_t i = 0; i < family->count; i++) {
+        struct lw_target *target =
+            lw_target_open(family->members[i].pid, -1, i == 0 ? &first : NULL);
+
+        if (target) {
+            lw_target_free(target);
+            return true;
+        }
+    }
+    return lw_fail(err, first.code, "%s", first.text);
 }
 
-static bool follow(struct session *session, const char *word, struct lw_error *err)
+/* Follow the process that WORD names. */
+static bool follow(struct session *session, char *word, struct lw_error *err)
 {
-    enum { DEPTH = 16 }; /* of processes between a launcher and its ranks */
-    uint64_t pid;
+    struct lw_family family = { 0 };
+    bool done = lw_family_add(&family, "attach", &word, 1, err) &&
+                (session->args.no_children || lw_family_grow(&family, err)) &&
+                has_python(&family, err) &&
+                lw_follow_add(&session->recorder.follow, family.members[0].pid, err);
 
-    if (!lw_text_u64(word, strlen(word), &pid) || pid == 0 || pid > INT_MAX) {
-        lw_usage(err, "%s is not the number of a process", word);
-        return false;
-    }
-    if (!has_python((pid_t)pid, !session->args.no_children, DEPTH, err))
-        return false;
-    if (session->first == 0)
-        session->first = (pid_t)pid;
-    return lw_follow_add(&session->recorder.follow, (pid_t)pid, err);
+    if (done && session->first == 0)
+        session->first = family.members[0].pid;
+    lw_family_release(&family);
+    return done;
 }
 
 /* ---- the recording ------------------------------------------------------------------ */

@@ -12,6 +12,7 @@
 #include "cmd/command.h"
 #include "cmd/dump_stacks.h"
 #include "cmd/family.h"
+#include "recorder/facts.h"
 #include "sampler/os.h"
 #include "sampler/repr.h"
 #include "sampler/tasks.h"
@@ -97,6 +98,7 @@ struct locals {
     struct lw_objects objects;
     struct lw_dump_local *locals; /* owned */
     size_t count, capacity;
+    uint64_t end_ns; /* when it has to be done */
     bool has_memory;
 };
 
@@ -107,6 +109,8 @@ static void add_local(void *context, const struct lw_local *local)
     struct lw_strings *strings = locals->dump->strings;
     struct lw_buf value;
 
+    if (lw_clock_ns() >= locals->end_ns)
+        return;
     lw_buf_init(&value, 0);
     lw_repr_add(&locals->objects, local->value, LOCAL_BYTES, &value);
     if (lw_buf_check(&value, NULL) &&
@@ -123,10 +127,11 @@ static void add_local(void *context, const struct lw_local *local)
 
 /* A frame that has gone since its stack was read has none. */
 static bool push_locals(struct lw_dump *dump, struct lw_target *target,
-                        const struct lw_walk_frame *frame, lw_stack_id *stack,
-                        struct lw_error *err)
+                        const struct lw_walk_frame *frame, uint64_t end_ns,
+                        lw_stack_id *stack, struct lw_error *err)
 {
     struct locals locals = { .dump = dump,
+                             .end_ns = end_ns,
                              .objects = { &target->memory, &target->layout },
                              .has_memory = true };
     bool done = true;
@@ -153,7 +158,8 @@ static bool push_frames(struct lw_dump *dump, struct lw_target *target,
         bool has_locals =
             locals_end_ns && count - i <= LOCALS_DEPTH && lw_clock_ns() < locals_end_ns;
 
-        if (has_locals && !push_locals(dump, target, &frames[i], stack, err))
+        if (has_locals &&
+            !push_locals(dump, target, &frames[i], locals_end_ns, stack, err))
             return false;
         if (!push_frame(dump, target, &frames[i], stack, err))
             return false;
@@ -252,10 +258,10 @@ static bool add_about(struct lw_dump *dump, const struct lw_target *target, pid_
     lw_buf_init(&command, 0);
     lw_buf_init(&python, 0);
     if (target)
-        lw_family_add_version(&python, &target->layout);
+        lw_layout_add_version(&python, &target->layout);
     about.is_stopped = lw_os_process(pid, &process, NULL) &&
                        (process.state == 'T' || process.state == 't');
-    done = lw_family_add_command(&command, pid, err) && lw_buf_check(&python, err);
+    done = lw_facts_add_command_of(&command, pid, err) && lw_buf_check(&python, err);
     if (done) {
         about.command = command.len ? command.bytes : "";
         about.python = python.len ? python.bytes : "";

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "recorder/facts.h"
 #include "sampler/os.h"
 
 void lw_family_release(struct lw_family *family)
@@ -65,23 +64,4 @@ void lw_family_remove(struct lw_family *family, size_t index)
 
     family->count--;
     memmove(member, member + 1, (family->count - index) * sizeof(*member));
-}
-
-bool lw_family_add_command(struct lw_buf *out, pid_t pid, struct lw_error *err)
-{
-    char **words = lw_facts_command_line(pid, err);
-
-    if (!words)
-        return false;
-    if (words[0])
-        lw_facts_add_command(out, words);
-    lw_free(words);
-    return lw_buf_check(out, err);
-}
-
-void lw_family_add_version(struct lw_buf *out, const struct lw_py_layout *layout)
-{
-    lw_buf_addf(out, "%u.%u", layout->major, layout->minor);
-    if (layout->release)
-        lw_buf_addf(out, ".%u", layout->micro);
 }

@@ -5,8 +5,7 @@
 
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "sampler/layout.h"
+#include "base/error.h"
 
 struct lw_family_member {
     pid_t pid;
@@ -28,11 +27,5 @@ bool lw_family_add(struct lw_family *family, const char *command, char **words,
 bool lw_family_grow(struct lw_family *family, struct lw_error *err) LW_MUST_CHECK;
 /* Take out member INDEX; the others keep their order. */
 void lw_family_remove(struct lw_family *family, size_t index);
-
-/* Append the command line of PID as people read it; nothing if it cannot be seen. */
-bool lw_family_add_command(struct lw_buf *out, pid_t pid, struct lw_error *err)
-    LW_MUST_CHECK;
-/* Append "3.11.7", or "3.9" if a Python does not say more. */
-void lw_family_add_version(struct lw_buf *out, const struct lw_py_layout *layout);
 
 #endif

@@ -35,7 +35,7 @@ static void describe(struct lw_watch *watch, const struct lw_target *target)
     if (watch->status.pid)
         return;
     watch->status.pid = target->pid;
-    lw_family_add_version(&watch->python, &target->layout);
+    lw_layout_add_version(&watch->python, &target->layout);
 }
 
 /* Try to sample the process; one that is not Python may become so. */
@@ -293,7 +293,7 @@ bool lw_watch_start(struct lw_watch *watch, const struct lw_watch_options *optio
         return false;
     watch->sampler = lw_sampler_start(&how, err);
     if (!watch->sampler || !try_all(watch, err) ||
-        !lw_family_add_command(&watch->command, watch->status.pid, err) ||
+        !lw_facts_add_command_of(&watch->command, watch->status.pid, err) ||
         !lw_buf_check(&watch->python, err))
         return false;
     watch->status.command = watch->command.len ? watch->command.bytes : "";

@@ -263,3 +263,15 @@ bool lw_facts_read_hello(struct lw_hello_text *hello, const char *text, size_t l
     lw_free(words);
     return done;
 }
+
+bool lw_facts_add_command_of(struct lw_buf *out, pid_t pid, struct lw_error *err)
+{
+    char **words = lw_facts_command_line(pid, err);
+
+    if (!words)
+        return false;
+    if (words[0])
+        lw_facts_add_command(out, words);
+    lw_free(words);
+    return lw_buf_check(out, err);
+}

@@ -21,6 +21,10 @@ bool lw_facts_describe(struct lw_run_info *info, char *const *argv,
  * Empty if it is gone or not to be seen. NULL only for lack of memory. */
 char **lw_facts_command_line(pid_t pid, struct lw_error *err);
 
+/* Append the command line of PID for a person; nothing if it cannot be seen. */
+bool lw_facts_add_command_of(struct lw_buf *out, pid_t pid, struct lw_error *err)
+    LW_MUST_CHECK;
+
 /* The rank of process PID in a distributed job, from the environment it was started
  * with (RANK, as torchrun sets it, or its cousins); -1: none, or not to be seen. */
 int64_t lw_facts_rank(pid_t pid);

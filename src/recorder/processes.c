@@ -260,24 +260,6 @@ static bool greet(struct lw_recorder *recorder, struct lw_hello *hello,
 
 /* ---- those who say nothing ---------------------------------------------------------- */
 
-/* The command line of PID, for a person; empty if it cannot be seen. */
-static void add_command(struct lw_buf *out, pid_t pid)
-{
-    char **argv = lw_facts_command_line(pid, NULL);
-
-    if (argv && argv[0])
-        lw_facts_add_command(out, argv);
-    lw_free(argv);
-}
-
-/* Of an old Python, only the minor version can be told from outside. */
-static void add_version(struct lw_buf *out, const struct lw_py_layout *layout)
-{
-    lw_buf_addf(out, "%d.%d", layout->major, layout->minor);
-    if (layout->micro > 0)
-        lw_buf_addf(out, ".%d", layout->micro);
-}
-
 static struct lw_watched *open_silent(struct lw_recorder *recorder,
                                       const struct lw_target *target,
                                       struct lw_error *err)
@@ -292,9 +274,9 @@ static struct lw_watched *open_silent(struct lw_recorder *recorder,
 
     lw_buf_init(&command, 0);
     lw_buf_init(&python, 0);
-    add_command(&command, target->pid);
-    add_version(&python, &target->layout);
-    if (lw_os_process(target->pid, &process, err) && lw_buf_check(&command, err) &&
+    lw_layout_add_version(&python, &target->layout);
+    if (lw_os_process(target->pid, &process, err) &&
+        lw_facts_add_command_of(&command, target->pid, err) &&
         lw_buf_check(&python, err)) {
         facts.parent_pid = (uint64_t)process.parent;
         facts.command = command.bytes;

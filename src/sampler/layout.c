@@ -401,3 +401,10 @@ bool lw_layout_find(struct lw_py_layout *layout, struct lw_memory *memory,
 #endif
     return start(layout, version, false, err);
 }
+
+void lw_layout_add_version(struct lw_buf *out, const struct lw_py_layout *layout)
+{
+    lw_buf_addf(out, "%u.%u", layout->major, layout->minor);
+    if (layout->release)
+        lw_buf_addf(out, ".%u", layout->micro);
+}

@@ -8,6 +8,7 @@
 #ifndef LW_SAMPLER_LAYOUT_H
 #define LW_SAMPLER_LAYOUT_H
 
+#include "base/buf.h"
 #include "sampler/memory.h"
 
 /* An offset that this Python does not have. */
@@ -192,5 +193,8 @@ struct lw_py_layout {
 bool lw_layout_find(struct lw_py_layout *layout, struct lw_memory *memory,
                     uint64_t runtime, uint32_t version, struct lw_error *err)
     LW_MUST_CHECK;
+
+/* Append "3.11.7", or "3.9" of a Python that does not say more. */
+void lw_layout_add_version(struct lw_buf *out, const struct lw_py_layout *layout);
 
 #endif
