@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "sampler/objects.h"
 
 /* Longer names and paths are cut; larger tables are not believed. */
 #define TEXT_MAX 4096
@@ -47,84 +48,22 @@ static uint32_t u32_at(const unsigned char *object, uint32_t offset)
 
 /* ---- text --------------------------------------------------------------------------- */
 
-/* Behind `interned`, whose width differs, PyASCIIObject.state has been the same since 3.3:
- * kind (bytes a character, 3 bits), compact, ascii. */
-struct text_state {
-    unsigned kind;
-    bool is_compact, is_ascii;
-};
-
-static struct text_state read_text_state(const struct lw_py_layout *layout,
-                                         const unsigned char *object)
-{
-    uint32_t bits = u32_at(object, layout->unicode_state) >> layout->unicode_kind_shift;
-
-    return (struct text_state){ bits & 7, bits >> 3 & 1, bits >> 4 & 1 };
-}
-
-static void add_utf8(struct lw_buf *out, uint32_t c)
-{
-    if (c < 0x80)
-        lw_buf_add_char(out, (char)c);
-    else if (c < 0x800) {
-        lw_buf_add_char(out, (char)(0xc0 | c >> 6));
-        lw_buf_add_char(out, (char)(0x80 | (c & 0x3f)));
-    } else if (c < 0x10000) {
-        lw_buf_add_char(out, (char)(0xe0 | c >> 12));
-        lw_buf_add_char(out, (char)(0x80 | (c >> 6 & 0x3f)));
-        lw_buf_add_char(out, (char)(0x80 | (c & 0x3f)));
-    } else {
-        lw_buf_add_char(out, (char)(0xf0 | (c >> 18 & 7)));
-        lw_buf_add_char(out, (char)(0x80 | (c >> 12 & 0x3f)));
-        lw_buf_add_char(out, (char)(0x80 | (c >> 6 & 0x3f)));
-        lw_buf_add_char(out, (char)(0x80 | (c & 0x3f)));
-    }
-}
-
-/* COUNT characters of KIND bytes each. */
-static void add_characters(struct lw_buf *out, const unsigned char *bytes, size_t count,
-                           unsigned kind)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint32_t c = 0;
-
-        memcpy(&c, bytes + i * kind, kind);
-        add_utf8(out, c);
-    }
-}
-
 const char *lw_code_cache_text(struct lw_code_cache *codes, struct lw_memory *memory,
                                uint64_t object, size_t limit, uint32_t *len)
 {
-    const struct lw_py_layout *layout = codes->layout;
-    unsigned char head[LW_LAYOUT_COPY_MAX], bytes[TEXT_MAX];
-    struct text_state state;
-    const char *text;
-    uint64_t count, start;
+    const struct lw_objects objects = { memory, codes->layout };
+    const char *text = NULL;
     struct lw_buf utf8;
+    uint64_t length;
 
-    if (!lw_memory_get(memory, object, head, layout->unicode_ascii_size))
-        return NULL;
-    state = read_text_state(layout, head);
-    count = u64_at(head, layout->unicode_length);
-    if (!state.is_compact || count > INT32_MAX ||
-        (state.kind != 1 && state.kind != 2 && state.kind != 4))
-        return NULL;
-    if (limit > TEXT_MAX)
-        limit = TEXT_MAX;
-    if (count > limit / state.kind)
-        count = limit / state.kind;
-    start = object + (state.is_ascii ? layout->unicode_ascii_size
-                                     : layout->unicode_compact_size);
-    if (count > 0 && !lw_memory_get(memory, start, bytes, count * state.kind))
-        return NULL;
     lw_buf_init(&utf8, 0);
-    add_characters(&utf8, bytes, count, state.kind);
-    *len = (uint32_t)utf8.len;
-    text =
-        lw_buf_check(&utf8, NULL)
-            ? lw_arena_copy(&codes->arena, utf8.bytes ? utf8.bytes : "", utf8.len, NULL)
-            : NULL;
+    if (lw_objects_text(&objects, object, limit < TEXT_MAX ? limit : TEXT_MAX, &utf8,
+                        &length) &&
+        lw_buf_check(&utf8, NULL)) {
+        text =
+            lw_arena_copy(&codes->arena, utf8.bytes ? utf8.bytes : "", utf8.len, NULL);
+        *len = (uint32_t)utf8.len;
+    }
     lw_buf_release(&utf8);
     return text;
 }

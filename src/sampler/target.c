@@ -12,9 +12,10 @@
 
 /* How often to look for new interpreters, and whether it is still the same program. */
 #define LIST_NS 100000000ull
-/* How often to ask for the names of threads, and how soon for those of new ones: these
- * are given their name a moment after they begin. */
+/* How often to ask for the names of threads that have none yet, of all of them, and how
+ * soon for those of new ones: these are given their name a moment after they begin. */
 #define NAME_NS 1000000000ull
+#define NAME_ALL_NS 10000000000ull
 #define NAME_NEW_NS 50000000ull
 /* Reads of a thread in one sample, the first included. */
 #define ROUNDS 4
@@ -536,12 +537,15 @@ static void count_stacks(struct lw_target *target)
 static void name_threads_when_due(struct lw_target *target, uint64_t now_ns)
 {
     uint64_t since_ns = now_ns - target->named_ns;
+    bool all = now_ns - target->all_named_ns >= NAME_ALL_NS;
 
     if (!target->memory.pid || since_ns < NAME_NEW_NS ||
         (since_ns < NAME_NS && target->named_number == target->last_number))
         return;
-    lw_target_name_threads(target);
+    lw_target_name_threads(target, all);
     target->named_ns = now_ns;
+    if (all)
+        target->all_named_ns = now_ns;
     target->named_number = target->last_number;
 }
 

@@ -20,6 +20,7 @@ struct lw_target_thread {
     int state_fd;                /* its state, open; -1: gone or not to be seen */
     uint32_t number;             /* grows: tells a thread from another with its tid */
     char name[LW_OS_NAME_BYTES]; /* Python's, or the kernel's */
+    bool is_named;               /* by Python */
 
     /* Of the last sample. */
     uint8_t state;  /* enum lw_sample_state (model/profile.h) */
@@ -51,9 +52,9 @@ struct lw_target {
     struct lw_target_thread *threads; /* owned */
     size_t thread_count, thread_capacity;
     uint32_t last_number;
-    uint64_t listed_ns; /* when interpreters were last looked for */
-    uint64_t named_ns; /* when threads were last asked for their names, up to the one */
-    uint32_t named_number;
+    uint64_t listed_ns;              /* when interpreters were last looked for */
+    uint64_t named_ns, all_named_ns; /* when threads were last asked for their names */
+    uint32_t named_number;           /* the newest thread then */
     uint32_t
         tid_offset; /* in struct pthread, where Python does not tell; 0: not known */
 
@@ -92,10 +93,10 @@ bool lw_target_read_thread(struct lw_target *target, struct lw_target_thread *th
                            uint64_t now_ns) LW_MUST_CHECK;
 
 /* Put Python's own names of the threads that were last sampled in their `name`; one that
- * cannot be read costs that name only, which stays the kernel's. Costs some reads for
- * each thread and each module: lw_target_sample() calls it for new threads, and once a
- * second. */
-void lw_target_name_threads(struct lw_target *target);
+ * cannot be read costs that name only, which stays the kernel's. ALL: also of those that
+ * have theirs, since a program may rename them. Costs some reads for each module and
+ * thread, so lw_target_sample() calls it when there are new threads, and now and then. */
+void lw_target_name_threads(struct lw_target *target, bool all);
 
 /* The line and columns that FRAME of a walk is at; false: not known. */
 bool lw_target_position(const struct lw_target *target,

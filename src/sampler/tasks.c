@@ -21,6 +21,8 @@
 #define TASKS_MAX 100000u
 #define AWAITS_MAX 1000u
 #define WAITERS_MAX 1000u
+/* Reads of its memory: a second or two. */
+#define CALLS_MAX 1000000u
 
 /* Places in a task, from its start. */
 struct layout {
@@ -46,6 +48,7 @@ struct context {
     struct lw_objects objects;
     struct layout layout;
     uint64_t now_ns;
+    uint64_t calls;           /* of the target's memory when this began */
     struct lw_map by_address; /* the tasks' places in the list, from 1 on */
 };
 
@@ -61,6 +64,11 @@ void lw_tasks_release(struct lw_tasks *tasks)
 static bool no_memory(struct lw_error *err)
 {
     return lw_fail(err, LW_ERR_NOMEM, "no memory for the list of asyncio tasks");
+}
+
+static bool is_over_budget(const struct context *at)
+{
+    return at->objects.memory->calls - at->calls > CALLS_MAX;
 }
 
 /* ---- listing ------------------------------------------------------------------------ */
@@ -87,7 +95,7 @@ static bool add(struct context *at, uint64_t address, struct lw_error *err)
 
     if (address == 0 || find(at, address) != NOWHERE)
         return true;
-    if (tasks->count >= TASKS_MAX) {
+    if (tasks->count >= TASKS_MAX || is_over_budget(at)) {
         tasks->unreadable++;
         return true;
     }
@@ -249,8 +257,10 @@ struct parts {
 static struct parts parts_of(const struct context *at, uint64_t task)
 {
     const struct lw_objects *objects = &at->objects;
-    struct parts parts = { .coro = lw_objects_attribute(objects, task, "_coro") };
+    struct parts parts = { 0 };
 
+    if (!lw_objects_is(objects, task, "_asyncio.Task"))
+        parts.coro = lw_objects_attribute(objects, task, "_coro");
     if (parts.coro) {
         parts.name = lw_objects_attribute(objects, task, "_name");
         parts.waiter = lw_objects_attribute(objects, task, "_fut_waiter");
@@ -332,18 +342,18 @@ static bool add_waits(struct context *at)
 
     for (uint32_t i = 0; i < at->tasks->count; i++) {
         struct lw_task *task = &at->tasks->tasks[i];
-        uint64_t waiter = parts_of(at, task->address).waiter;
         struct lw_object object;
 
-        if (task->count == 0 || task->is_running)
+        if (task->is_running || is_over_budget(at))
             continue;
-        if (lw_objects_look(&at->objects, waiter, &object) &&
+        if (lw_objects_look(&at->objects, task->waiter, &object) &&
             object.kind != LW_OBJECT_NONE)
             memcpy(task->awaits, object.type_name, sizeof(task->awaits));
-        if (!knows_waiters && !add_awaited(at, i, waiter))
+        if (!knows_waiters && !add_awaited(at, i, task->waiter))
             return false;
     }
-    for (uint32_t i = 0; knows_waiters && i < at->tasks->count; i++) {
+    for (uint32_t i = 0; knows_waiters && i < at->tasks->count && !is_over_budget(at);
+         i++) {
         uint64_t by = word(at, at->tasks->tasks[i].address, at->layout.awaited_by);
 
         if (!add_awaiting(at, i, by))
@@ -392,11 +402,17 @@ static bool read_all(struct context *at, struct lw_error *err)
     lw_map_reset(&at->by_address); /* their places change */
     for (size_t i = 0; i < tasks->count; i++) {
         struct lw_task task = tasks->tasks[i];
-        struct parts parts = parts_of(at, task.address);
-        struct lw_await first =
-            lw_await_look(&at->objects, &at->target->codes, parts.coro, at->now_ns);
+        struct parts parts;
+        struct lw_await first;
         bool has_memory;
 
+        if (is_over_budget(at)) {
+            tasks->unreadable += tasks->count - i;
+            break;
+        }
+        parts = parts_of(at, task.address);
+        task.waiter = parts.waiter;
+        first = lw_await_look(&at->objects, &at->target->codes, parts.coro, at->now_ns);
         if (first.kind == LW_AWAIT_END || !read_name(at, &task, parts.name)) {
             tasks->unreadable++;
             continue;
@@ -435,6 +451,7 @@ bool lw_tasks_read(struct lw_tasks *tasks, struct lw_target *target, uint64_t no
         .target = target,
         .objects = { &target->memory, &target->layout },
         .now_ns = now_ns,
+        .calls = target->memory.calls,
     };
     bool done = find_layout(&at, err);
 

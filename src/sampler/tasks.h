@@ -15,7 +15,8 @@ struct lw_task {
     bool is_running;              /* its coroutine is on the stack of a thread */
     struct lw_walk_frame *frames; /* root first; owned */
     size_t count, capacity;
-    char awaits[LW_TASK_NAME_BYTES]; /* the type of what it waits for; "": not known */
+    uint64_t waiter;                 /* the future it waits for */
+    char awaits[LW_TASK_NAME_BYTES]; /* the type of that; "": not known */
 };
 
 /* Task WAITER awaits task AWAITED; both by their place in the list. */
@@ -28,7 +29,8 @@ struct lw_tasks {
     size_t count, capacity;
     struct lw_task_wait *waits; /* by waiter; owned */
     size_t wait_count, wait_capacity;
-    size_t unreadable; /* tasks that were listed, but could not be read, or too many */
+    size_t
+        unreadable; /* tasks that were listed, but could not be read, or not in time */
 };
 
 /* The tasks of TARGET as they are now, of all its loops; lw_target_sample() came before
