@@ -37,6 +37,7 @@ lint: setup-test wheel werror  ## layers, banned calls, formats, types, warnings
 
 matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
 	@$(PYTHON) tools/layouts.py --check
+	@$(PYTHON) tools/task_layouts.py --check
 	@LAPWING_VERSIONS="$(VERSIONS)" \
 	LAPWING_PYTHONS="$$(tools/pythons.sh --first $(VERSIONS) | cut -d' ' -f2- | paste -s -d: -)" \
 		$(PYTHON) tests/all.py live
