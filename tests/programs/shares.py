@@ -15,6 +15,7 @@ import resource
 import signal
 import sys
 import time
+from itertools import repeat  # noqa: F401  (the functions made below use it)
 
 WEIGHTS = (1, 2, 3, 5, 9)
 clock = time.perf_counter_ns
@@ -28,12 +29,11 @@ def burn_{i}(ns):
         now = clock()
     spent["burn_{i}"] = spent.get("burn_{i}", 0) + clock() - start
 """
+# Numbers stay small: Python makes larger ones anew each time, which takes longer.
 COUNT = """
 def count_{i}(n):
-    total = 0
-    for i in range(n):
-        total += i
-    return total
+    for x in repeat(7, n):
+        y = x + 1
 """
 
 
