@@ -7,6 +7,9 @@
 /* Of a thread's state: up to the last field that is read, which is checked to lie in
  * here. */
 #define STATE_MAX 4096
+/* Frames that are read though no walk has used them lately, and for how many walks. */
+#define IDLE_FRAMES 32
+#define IDLE_MAX 256
 
 void lw_snapshot_init(struct lw_snapshot *snapshot, uint64_t thread)
 {
@@ -169,7 +172,7 @@ static const unsigned char *in_piece(struct lw_snapshot *snapshot, int which,
         address - piece->address > piece->len ||
         piece->len - (address - piece->address) < len)
         return NULL;
-    piece->is_used = true;
+    piece->idle = 0;
     return snapshot->copies[which] + piece->place + (address - piece->address);
 }
 
@@ -228,7 +231,7 @@ bool lw_snapshot_add_frame(struct lw_snapshot *snapshot, uint64_t address, uint3
                     (uint32_t)snapshot->frame_count + 1, NULL))
         return false;
     snapshot->frames[snapshot->frame_count++] =
-        (struct lw_snapshot_piece){ .address = address, .len = len, .is_used = true };
+        (struct lw_snapshot_piece){ .address = address, .len = len };
     return true;
 }
 
@@ -253,15 +256,32 @@ void lw_snapshot_drop_frames(struct lw_snapshot *snapshot)
     lw_map_reset(&snapshot->by_address);
 }
 
-bool lw_snapshot_drop_unused(struct lw_snapshot *snapshot)
+/* For how many walks a frame is kept, so that not too many are. */
+static uint32_t idle_limit(const struct lw_snapshot *snapshot)
 {
+    uint32_t limit = IDLE_MAX;
+
+    for (; limit > 0; limit /= 2) {
+        size_t idle = 0;
+
+        for (size_t i = 0; i < snapshot->frame_count; i++)
+            idle += snapshot->frames[i].idle > 0 && snapshot->frames[i].idle <= limit;
+        if (idle <= IDLE_FRAMES)
+            break;
+    }
+    return limit;
+}
+
+bool lw_snapshot_drop_idle(struct lw_snapshot *snapshot)
+{
+    uint32_t limit = idle_limit(snapshot);
     size_t kept = 0;
 
     for (size_t i = 0; i < snapshot->frame_count; i++) {
-        if (!snapshot->frames[i].is_used)
+        if (snapshot->frames[i].idle > limit)
             continue;
         snapshot->frames[kept] = snapshot->frames[i];
-        snapshot->frames[kept++].is_used = false;
+        snapshot->frames[kept++].idle++;
     }
     if (kept == snapshot->frame_count)
         return true;

@@ -40,7 +40,7 @@ struct lw_snapshot_piece {
     uint64_t address;
     uint32_t len;
     uint32_t place; /* in each copy, from 1 on; 0: was not read yet */
-    bool is_used;   /* by the last walk */
+    uint32_t idle;  /* walks since one that used it */
 };
 
 struct lw_snapshot {
@@ -86,9 +86,11 @@ bool lw_snapshot_add_frame(struct lw_snapshot *snapshot, uint64_t address, uint3
     LW_MUST_CHECK;
 bool lw_snapshot_add_chunk(struct lw_snapshot *snapshot, uint64_t address, uint32_t len)
     LW_MUST_CHECK;
-/* Read no chunk, or no frame, or no frame that the last walk did not use. */
+/* Read no chunk, or no frame, or no frame that has not been used for long. A function that
+ * runs for a moment, again and again, has the same frame each time: if it were not known
+ * already when it is met, it would have returned before it was read. */
 void lw_snapshot_drop_chunks(struct lw_snapshot *snapshot);
 void lw_snapshot_drop_frames(struct lw_snapshot *snapshot);
-bool lw_snapshot_drop_unused(struct lw_snapshot *snapshot) LW_MUST_CHECK;
+bool lw_snapshot_drop_idle(struct lw_snapshot *snapshot) LW_MUST_CHECK;
 
 #endif

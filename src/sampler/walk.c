@@ -479,14 +479,14 @@ static bool map_callers(struct context *at)
 
     lw_map_reset(&snapshot->by_caller);
     for (size_t i = 0; i < snapshot->frame_count; i++) {
-        bool was_used = snapshot->frames[i].is_used;
+        uint32_t idle = snapshot->frames[i].idle;
         struct frame frame;
 
         if (get_same_frame(at, snapshot->frames[i].address, &frame) == SAME &&
             !lw_map_add(&snapshot->by_caller, lw_hash_u64(frame.previous),
                         (uint32_t)i + 1, NULL))
             return false;
-        snapshot->frames[i].is_used = was_used;
+        snapshot->frames[i].idle = idle;
     }
     return true;
 }
@@ -515,6 +515,34 @@ static void climb_objects(struct context *at)
         if (code == 0 || !push(at, caller, &frame, code))
             return;
     }
+}
+
+/* The one frame on top of those that held still, if it was there at two looks with copy
+ * WHICH between them. Whatever it was then, it was called by the last of these, which has
+ * not returned: its caller waits. So functions that run for some microseconds are seen
+ * though they do not wait for the second copy. (A generator's frame is where anything may
+ * be a moment later, so this does not hold for it.) False: what was on top is not
+ * known. */
+static bool push_leaf(struct context *at, int which, int before, int after)
+{
+    const struct lw_thread_words *words = at->words;
+    const struct lw_walk *walk = at->walk;
+    uint64_t address = words[before].frame, caller;
+    struct frame frame;
+    uint32_t code;
+
+    if (walk->count == 0 || address == 0 || words[after].frame != address ||
+        words[after].top != words[before].top)
+        return false;
+    caller = walk->frames[walk->count - 1].address;
+    if (address == caller)
+        return true;
+    if ((at->layout->has_data_stack && !lw_snapshot_chunk(at->snapshot, address)) ||
+        !get_frame(at, which, address, &frame) || frame.previous != caller ||
+        !frame.is_executing || is_shim(at->layout, &frame))
+        return false;
+    code = code_of(at, &frame);
+    return code > 0 && push(at, address, &frame, code);
 }
 
 /* ---- all of it ---------------------------------------------------------------------- */
@@ -580,9 +608,11 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
             climb_up(&at);
         else
             climb_objects(&at);
+        walk->is_moving = !push_leaf(&at, LW_FIRST, LW_FIRST, LW_BETWEEN) &&
+                          !push_leaf(&at, LW_SECOND, LW_BETWEEN, LW_SECOND);
     }
     shrink_newest(&at);
-    if (!lw_snapshot_drop_unused(snapshot)) {
+    if (!lw_snapshot_drop_idle(snapshot)) {
         /* Then it knows fewer. */
     }
     /* A frame of the interpreter's own at the root, and nothing on it. */
