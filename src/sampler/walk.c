@@ -440,11 +440,11 @@ static uint64_t lowest_top(const struct context *at)
     return top;
 }
 
-/* The data stack as far as it held still. */
-static void climb_up(struct context *at)
+/* The data stack as far as it held still; *LAST becomes the address of its last frame.
+ * True: that is all of it, and its top was the same all the time. */
+static bool climb_up(struct context *at, uint64_t *last)
 {
     uint64_t top = lowest_top(at);
-    uint64_t caller = 0;
 
     at->walk->count = 0;
     for (size_t i = at->snapshot->chunk_count; i-- > 0;) {
@@ -455,10 +455,23 @@ static void climb_up(struct context *at)
         if (i + 1 == at->snapshot->chunk_count)
             start += 8; /* the first word of the first chunk is never used */
         if (i == 0 && top < start)
-            return;
-        if (!climb_chunk(at, start, i == 0 && top < end ? top : end, &caller))
-            return;
+            return false;
+        if (!climb_chunk(at, start, i == 0 && top < end ? top : end, last))
+            return false;
     }
+    return top != 0 && top == at->words[LW_FIRST].top &&
+           top == at->words[LW_BETWEEN].top && top == at->words[LW_SECOND].top;
+}
+
+/* Where the current frame stands was not known when it was read. If nothing of the data
+ * stack has moved, and its last frame is the one that runs, that does not matter. */
+static bool is_known_without_cframe(struct context *at)
+{
+    uint64_t last = 0, current;
+
+    return at->words[LW_SECOND].cframe != 0 && climb_up(at, &last) && last != 0 &&
+           lw_memory_u64(at->memory, at->words[LW_SECOND].cframe, &current) &&
+           current == last;
 }
 
 /* Frames that are objects know their callers only; which frame a frame has called is
@@ -586,15 +599,17 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
                    lw_snapshot_words(snapshot, codes->layout, LW_BETWEEN) },
     };
     enum agreement agreement = CHANGED;
-    uint64_t missing = 0;
+    uint64_t missing = 0, last = 0;
 
     walk->count = 0;
     walk->is_moving = false;
     if (!is_ready(&at)) {
-        walk->is_moving = true;
-        if (is_last && at.layout->has_data_stack && has_chunks(&at))
-            climb_up(&at);
-        return is_last ? LW_WALK_DONE : LW_WALK_AGAIN;
+        if (!at.layout->has_data_stack || !has_chunks(&at)) {
+            walk->is_moving = true;
+            return is_last ? LW_WALK_DONE : LW_WALK_AGAIN;
+        }
+        walk->is_moving = !is_known_without_cframe(&at);
+        return is_last || !walk->is_moving ? LW_WALK_DONE : LW_WALK_AGAIN;
     }
     if (at.words[LW_FIRST].frame == 0 && at.words[LW_SECOND].frame == 0)
         return LW_WALK_NONE;
@@ -605,7 +620,7 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
     if (agreement != SAME) {
         walk->is_moving = true;
         if (at.layout->has_data_stack)
-            climb_up(&at);
+            climb_up(&at, &last);
         else
             climb_objects(&at);
         walk->is_moving = !push_leaf(&at, LW_FIRST, LW_FIRST, LW_BETWEEN) &&
