@@ -1,5 +1,6 @@
 #!/bin/sh
-# Measure Lapwing beside its peers (make bench): bench/run.sh --help.
+# Measure Lapwing beside its peers (make bench): bench/run.sh --help. What samples is
+# measured by itself: bench/run.sh sampling --help.
 #
 # Tables go to standard output in Markdown, progress to standard error, all numbers to
 # bench/results/.
@@ -15,5 +16,9 @@ programs=tests/programs/requirements.txt
 if ! cmp -s "$programs" .venv/programs.txt; then
     "$python" -m pip install -q --no-deps --disable-pip-version-check -r "$programs"
     cp "$programs" .venv/programs.txt
+fi
+if [ "${1:-}" = sampling ]; then
+    shift
+    exec "$python" bench/sampling.py "$@"
 fi
 exec "$python" bench/run.py "$@"

@@ -1,0 +1,280 @@
+"""Measure the sampler beside py-spy and austin: bench/run.sh sampling [--help].
+
+Four questions, all tools in one run and in turns:
+  slowdown    how much longer six programs take, by their own wall clock and processor
+              time, at 1,000 and 10,000 samples a second
+  cost        processor time of the recorder for one sample of a stack of 30
+  reads       calls of process_vm_readv for one sample, counted by strace
+  sustained   how many samples come late or are missed at 20,000 a second
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import peers
+import places
+from tables import table
+
+PROGRAMS = ["richards", "deltablue", "raytrace", "go", "chaos", "hexiom"]
+RATES = [1_000, 10_000]
+DEEP = places.PROJECT / "tests" / "programs" / "deep.py"
+QUESTIONS = ["slowdown", "cost", "reads", "sustained"]
+NORMAL_95 = 1.645  # one side: the upper bound is what counts
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A sampler, as its users would type it: around a program, or on a process."""
+
+    name: str
+    run: Callable[[str, int, str], list[str]]  # its program, samples a second, output
+    attach: Callable[[str, int, str, int, float], list[str]]
+
+
+TOOLS = [
+    Tool(
+        "lapwing",
+        lambda program, rate, out: [
+            *[program, "run", "--rate", str(rate), "-q", "-o", out + ".lap", "--"],
+        ],
+        lambda program, rate, out, pid, seconds: [
+            *[program, "attach", "--rate", str(rate), "--no-system"],
+            *["--duration", f"{seconds}s", "-o", out + ".lap", str(pid)],
+        ],
+    ),
+    Tool(
+        "py-spy",
+        lambda program, rate, out: [
+            *[program, "record", "-r", str(rate), "-f", "raw", "-o", out, "--"],
+        ],
+        lambda program, rate, out, pid, seconds: [
+            *[program, "record", "-r", str(rate), "-f", "raw", "-o", out],
+            *["-d", f"{seconds:.0f}", "-p", str(pid)],
+        ],
+    ),
+    Tool(
+        "austin",
+        lambda program, rate, out: [program, "-i", str(1_000_000 // rate), "-o", out],
+        lambda program, rate, out, pid, seconds: [
+            *[program, "-i", str(1_000_000 // rate), "-o", out],
+            *["-x", f"{seconds:.0f}", "-p", str(pid)],
+        ],
+    ),
+]
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench/run.sh sampling")
+    add = parser.add_argument
+    add("questions", nargs="*", metavar="QUESTION", help=", ".join(QUESTIONS))
+    add("--python", default="3.11", metavar="X.Y")
+    add("--pairs", type=int, default=20, help="runs of each, beside a bare one (20)")
+    add("--seconds", type=float, default=1.0, help="of a bare run, about (1.0)")
+    add("--lapwing", metavar="PROGRAM", help="another than .venv/bin/lapwing")
+    add("--driver", default=str(places.PROJECT / "build/release/sample_driver"))
+    args = parser.parse_args()
+    for question in args.questions:
+        if question not in QUESTIONS:
+            parser.error(f"no such question: {question}")
+    args.questions = args.questions or QUESTIONS
+    return args
+
+
+# ---- slowdown ------------------------------------------------------------------------
+
+
+def measured(words: list[str], program: str, loops: int) -> tuple[float, float]:
+    """The program's own wall and processor seconds, run after WORDS."""
+    env = {
+        **os.environ,
+        "PYTHONHASHSEED": "0",
+        "PYPERFORMANCE_DIR": str(places.benchmarks()),
+    }
+    command = [*words, str(places.PROGRAM), program, str(loops)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    for line in done.stdout.splitlines():
+        if line.startswith('{"program"'):
+            said = json.loads(line)
+            return said["measured_seconds"], said["cpu_seconds"]
+    sys.exit(f"bench: {' '.join(command)}: {done.stderr.strip()}")
+
+
+def loops_for(python: str, program: str, seconds: float) -> int:
+    loops = 1
+    while True:
+        _, cpu = measured([python], program, loops)
+        if cpu >= seconds / 4:
+            return max(1, round(loops * seconds / cpu))
+        loops *= 4
+
+
+def bound(ratios: list[float]) -> str:
+    """The geometric mean of RATIOS, and below which it is with 95 % certainty."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = statistics.fmean(logs)
+    error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0
+    return f"{math.exp(mean):.3f} (< {math.exp(mean + NORMAL_95 * error):.3f})"
+
+
+def slowdown(args: argparse.Namespace, python: str, tools: dict[str, str]) -> None:
+    """Each run beside a bare one made right before it or after it."""
+    modes = [(tool, rate) for tool in TOOLS for rate in RATES if tool.name in tools]
+    loops = {name: loops_for(python, name, args.seconds) for name in PROGRAMS}
+    walls: dict[tuple[str, int], list[float]] = {}
+    cpus: dict[tuple[str, int], list[float]] = {}
+    order = random.Random(0)
+    for pair in range(args.pairs):
+        print(f"bench: pair {pair + 1} of {args.pairs}", file=sys.stderr)
+        for program in PROGRAMS:
+            order.shuffle(modes)
+            bare = measured([python], program, loops[program])
+            for tool, rate in modes:
+                with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
+                    words = tool.run(tools[tool.name], rate, f"{folder}/out")
+                    wall, cpu = measured([*words, python], program, loops[program])
+                after = measured([python], program, loops[program])
+                key = tool.name, rate
+                walls.setdefault(key, []).append(2 * wall / (bare[0] + after[0]))
+                cpus.setdefault(key, []).append(2 * cpu / (bare[1] + after[1]))
+                bare = after
+    rows = [
+        [f"{name} at {rate:,} Hz", bound(walls[name, rate]), bound(cpus[name, rate])]
+        for name, rate in sorted(walls)
+    ]
+    head = ["slowdown of six programs", "wall", "processor time"]
+    print(table(head, rows) + "\n", flush=True)
+
+
+# ---- cost ----------------------------------------------------------------------------
+
+
+def samples_of(tool: str, out: str, said: str, program: str) -> int:
+    """How many samples TOOL took."""
+    if tool == "py-spy":
+        match = re.search(r"Samples: (\d+)", said)
+        return int(match[1]) if match else 0
+    if tool == "austin":
+        lines = Path(out).read_text(encoding="utf-8", errors="replace").splitlines()
+        return sum(line.startswith("P") for line in lines)
+    words = [program, "report", out + ".lap", "summary"]
+    text = subprocess.run(words, capture_output=True, text=True).stdout
+    match = re.search(r"([\d,]+) samples", text)
+    return int(match[1].replace(",", "")) if match else 0
+
+
+def cost(args: argparse.Namespace, python: str, tools: dict[str, str]) -> None:
+    """Processor time of the tool alone, its start too: that is a small part of 10 s."""
+    rows = []
+    for tool in TOOLS:
+        if tool.name not in tools:
+            continue
+        with (
+            tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder,
+            subprocess.Popen([python, DEEP], stdout=subprocess.PIPE) as target,
+        ):
+            assert target.stdout and target.stdout.readline()
+            out = f"{folder}/out"
+            words = tool.attach(tools[tool.name], 1_000, out, target.pid, 10)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            done = subprocess.run(words, capture_output=True, text=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            target.kill()
+            said = done.stdout + done.stderr
+            count = samples_of(tool.name, out, said, tools[tool.name])
+        cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        each = f"{1e6 * cpu / count:.1f} us" if count else "-"
+        rows.append([tool.name, f"{count:,}", each])
+    head = ["recorder at 1,000 Hz, depth 30", "samples", "processor time a sample"]
+    print(table(head, rows) + "\n", flush=True)
+
+
+# ---- reads, sustained ----------------------------------------------------------------
+
+
+def drive(driver: str, python: str, rate: int, seconds: int, *before: str) -> str:
+    """What the sampler by itself printed of a program of depth 30."""
+    with subprocess.Popen([python, DEEP], stdout=subprocess.PIPE) as target:
+        assert target.stdout and target.stdout.readline()
+        time.sleep(0.2)
+        words = [*before, driver, str(target.pid), str(rate), str(seconds)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        target.kill()
+    if done.returncode != 0:
+        sys.exit(f"bench: {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def reads(args: argparse.Namespace) -> None:
+    rows = []
+    minors = "3.9 3.10 3.11 3.12 3.13 3.14 3.15".split()
+    for minor, python in places.pythons(minors).items():
+        with tempfile.NamedTemporaryFile("r", prefix="lapwing-bench-") as file:
+            strace = ["strace", "-f", "-c", "-o", file.name]
+            out = drive(args.driver, str(python), 500, 4, *strace)
+            counted = file.read()
+        samples = json.loads(out.splitlines()[0])["samples"]
+        # % time, seconds, usecs/call, calls, [errors,] name
+        lines = [line.split() for line in counted.splitlines()[2:]]
+        each = {words[-1]: int(words[3]) / samples for words in lines if len(words) > 4}
+        vm, state = each.get("process_vm_readv", 0), each.get("pread64", 0)
+        rows.append([minor, f"{samples:,}", f"{vm:.3f}", f"{state:.3f}"])
+    head = ["calls a sample, by strace -c", "samples", "process_vm_readv", "pread64"]
+    print(table(head, rows) + "\n", flush=True)
+
+
+def sustained(args: argparse.Namespace, python: str) -> None:
+    said = json.loads(drive(args.driver, python, 20_000, 10).splitlines()[0])
+    due = said["taken"] + said["missed"]
+    late = f"{100 * said['late'] / due:.2f} %"
+    missed = f"{100 * said['missed'] / due:.2f} %"
+    each = f"{1e6 * said['cpu_seconds'] / said['samples']:.1f} us"
+    head = ["20,000 Hz, depth 30", "due", "late", "missed", "processor time a sample"]
+    print(table(head, [["lapwing", f"{due:,}", late, missed, each]]) + "\n", flush=True)
+
+
+def main() -> None:
+    args = parse_args()
+    base = places.pythons([args.python])
+    if args.python not in base:
+        sys.exit(f"bench: no CPython {args.python} here")
+    lapwing = places.lapwing(args.lapwing)
+    environment = peers.prepare(args.python, base[args.python], lapwing)
+    tools = {}
+    for name, program in (
+        ("lapwing", lapwing),
+        ("py-spy", environment.python.parent / "py-spy"),
+        ("austin", environment.python.parent / "austin"),
+    ):
+        if program and program.exists():
+            tools[name] = str(program)
+        else:
+            print(f"- missing: {name}")
+    python = str(base[args.python])
+    print(f"- load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
+    if "slowdown" in args.questions:
+        slowdown(args, python, tools)
+    if "cost" in args.questions:
+        cost(args, python, tools)
+    if "reads" in args.questions:
+        reads(args)
+    if "sustained" in args.questions:
+        sustained(args, python)
+
+
+if __name__ == "__main__":
+    main()
