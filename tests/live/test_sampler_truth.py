@@ -46,15 +46,6 @@ def check_shares(
         assert abs(got[name] - p) <= bound, (name, got[name], p, bound)
 
 
-def chance(truth: dict[str, Any]) -> float:
-    """How much the machine adds to the variance, of p (1 - p).
-
-    While others had the processor, some function was "in" it, and the sampler may
-    have had to wait as well: which one is chance. Nothing on a quiet machine.
-    """
-    return 2 * float(truth["off"]) ** 2 / max(1, int(truth["switches"]))
-
-
 def check_leaves(
     sampled: sampling.Sampled, truth: dict[str, Any], place: int, more: float = 0
 ) -> None:
@@ -71,7 +62,9 @@ def check_leaves(
             weights[leaf[place]] += weight_ns
             counts[leaf[place]] += count
     assert counts.total() > LEAST * sampled.samples
-    more += chance(truth)
+    # While others had the processor, some function was "in" it, and the sampler may
+    # have had to wait as well: which one is chance. Nothing on a quiet machine.
+    more += truth["chance"]
     n = sampled.counts["effective_samples"]
     check_shares(weights, truth["shares"], n, more)
     if sampled.counts["missed"] < 0.01 * sampled.counts["taken"]:

@@ -5,13 +5,13 @@
     shares.py lines      one function whose lines run for a time by their own clock
 
 It says "ready", begins when a line comes in, ends at SIGUSR1, and prints as JSON what
-part of its time each function or line had ("shares"), and how often and for what
-part of its time it was not on a processor ("switches", "off").
+part of its time each function or line had ("shares"), what part it was not on a
+processor ("off"), and how far that may shift a share, as a variance of p (1 - p): the
+squares of the times when it had to wait, over that of the whole ("chance").
 """
 
 import json
 import random
-import resource
 import signal
 import sys
 import time
@@ -20,6 +20,7 @@ from itertools import repeat  # noqa: F401  (the functions made below use it)
 WEIGHTS = (1, 2, 3, 5, 9)
 clock = time.perf_counter_ns
 spent = {}
+squares = 0.0  # of the ns that something took longer than it should have
 running = True
 
 BURN = """
@@ -27,7 +28,9 @@ def burn_{i}(ns):
     start = now = clock()
     while now - start < ns:
         now = clock()
-    spent["burn_{i}"] = spent.get("burn_{i}", 0) + clock() - start
+    took = clock() - start
+    spent["burn_{i}"] = spent.get("burn_{i}", 0) + took
+    note(took - ns)
 """
 # Numbers stay small: Python makes larger ones anew each time, which takes longer.
 COUNT = """
@@ -35,6 +38,12 @@ def count_{i}(n):
     for x in repeat(7, n):
         y = x + 1
 """
+
+
+def note(late_ns):
+    global squares
+    if late_ns > 0:
+        squares += float(late_ns) * late_ns
 
 
 def by_clock():
@@ -55,10 +64,15 @@ def by_counting():
         exec(COUNT.format(i=i), globals())
         functions.append((globals()["count_%d" % i], weight))
         spent["count_%d" % i] = weight
+    best = float("inf")  # ns for a weight of 1
     while running:
         random.shuffle(functions)
         for function, weight in functions:
-            function(300 * weight)
+            start = clock()
+            function(1000 * weight)
+            took = clock() - start
+            best = min(best, took / weight)
+            note(took - best * weight)
 
 
 def by_lines():
@@ -72,8 +86,13 @@ def by_lines():
         c = clock()
         while clock() - c < ends[2]: pass  # fmt: skip  # noqa: E701
         d = clock()
-        for n, ns in ((4, b - a), (6, c - b), (8, d - c)):
+        for n, ns, end in (
+            (4, b - a, ends[0]),
+            (6, c - b, ends[1]),
+            (8, d - c, ends[2]),
+        ):
             spent[str(lines + n)] = spent.get(str(lines + n), 0) + ns
+            note(ns - end)
 
 
 def stop(signum, frame):
@@ -89,12 +108,11 @@ def main():
     cpu, start = time.process_time(), time.perf_counter()
     kinds[sys.argv[1]]()
     cpu, wall = time.process_time() - cpu, time.perf_counter() - start
-    usage = resource.getrusage(resource.RUSAGE_SELF)
     total = sum(spent.values())
     result = {
         "shares": {name: part / total for name, part in spent.items()},
         "off": max(0.0, 1 - cpu / wall),
-        "switches": usage.ru_nivcsw + usage.ru_nvcsw,
+        "chance": squares / (wall * 1e9) ** 2,
     }
     print(json.dumps(result), flush=True)
 
