@@ -230,7 +230,11 @@ def reads(args: argparse.Namespace) -> None:
         samples = json.loads(out.splitlines()[0])["samples"]
         # % time, seconds, usecs/call, calls, [errors,] name
         lines = [line.split() for line in counted.splitlines()[2:]]
-        each = {words[-1]: int(words[3]) / samples for words in lines if len(words) > 4}
+        each = {
+            words[-1]: int(words[3]) / samples
+            for words in lines
+            if len(words) > 4 and words[3].isdigit()
+        }
         vm, state = each.get("process_vm_readv", 0), each.get("pread64", 0)
         rows.append([minor, f"{samples:,}", f"{vm:.3f}", f"{state:.3f}"])
     head = ["calls a sample, by strace -c", "samples", "process_vm_readv", "pread64"]
