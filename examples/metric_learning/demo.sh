@@ -26,12 +26,19 @@ echo "A student's training: images in P-K batches, a triplet loss, and a logger 
 echo "measures how far apart the classes are after each epoch. Why is it slow?"
 
 # It ends with a summary, the same that `lapwing report` gives later.
-show lapwing run --calls examples/metric_learning/train.py "$@"
+show lapwing run examples/metric_learning/train.py "$@"
 
 # Which of the program's own functions take the time, with all they call.
 show lapwing report functions --mine --sort cumulative --limit 12
 
+# And which lines.
+show lapwing report lines --mine --limit 6
+
 # One helper stands out; the time depends on who asks for it.
+show lapwing report callers --match pairwise_distances
+
+# How often is it asked for? Samples do not know; exact calls do.
+show lapwing run --calls --no-summary examples/metric_learning/train.py --epochs 1
 show lapwing report callers --match pairwise_distances
 
 # The way down to it.
@@ -45,8 +52,11 @@ classes. To go on:
   lapwing report callees --match inter_cluster       what the logger calls
   lapwing report functions --json | head             the same numbers for a script
   lapwing report functions --style pstats            in cProfile's columns
+  lapwing report system                              CPU, memory, disks while it ran
+  lapwing export -o train.svg                        a flame graph for the browser
   lapwing runs                                       all recordings, with their commits
-  lapwing run --calls examples/metric_learning/train.py --augmentation eager
+  lapwing run examples/metric_learning/train.py --augmentation eager
                                                      another run to look at
+  lapwing top PID, lapwing dump PID                  one that runs already
   lapwing report --help                              everything else
 END

@@ -210,11 +210,11 @@ static void add_command(struct lw_help *help, const struct lw_command *command)
 static void add_program(struct lw_help *help)
 {
     static const char about[] =
-        "One profiler for a training run: how often each function is called and how "
-        "long it takes, where the time of a step goes, and whether it is faster than "
-        "before.\n\n"
-        "  lapwing run --calls train.py    record a run\n"
-        "  lapwing report                  see where its time went";
+        "One profiler for a training run: where its time goes, by function and line, in "
+        "every thread and process, and how often each function is called.\n\n"
+        "  lapwing run train.py      record a run, and see where its time went\n"
+        "  lapwing report lines      by line; also functions, tree, threads ...\n"
+        "  lapwing attach PID        the same of one that runs already";
 
     add_usage(help, "lapwing COMMAND [OPTIONS] [ARGUMENTS]");
     add_description(help, about);
