@@ -6,9 +6,27 @@
 #include "sampler/repr.h"
 #include "sampler/tasks.h"
 
-/* Pythons whose layout needs no look at them; tests/live has the others too. */
-static const uint32_t versions[] = { 0x030912f0, 0x030a0df0, 0x030b07f0, 0x030c01f0 };
-#define VERSION_COUNT (sizeof(versions) / sizeof(versions[0]))
+#include "image.h"
+
+/* The layout of Python NUMBER of those whose images are recorded. */
+static const struct lw_py_layout *layout_of(size_t number)
+{
+    static struct lw_py_layout layouts[IMAGE_COUNT];
+    static struct image image;
+    struct lw_py_layout *layout = &layouts[number];
+    struct lw_memory memory;
+    char path[1024];
+
+    if (layout->minor > 0)
+        return layout;
+    snprintf(path, sizeof(path), "%s/tests/unit/images/%s.gz", getenv("SRCDIR"),
+             image_names[number]);
+    CHECK(image_open(&image, path));
+    lw_memory_image(&memory, image.pieces, image.piece_count);
+    CHECK(lw_layout_find(layout, &memory, image.runtime, image.version, NULL));
+    image_release(&image);
+    return layout;
+}
 
 /* ---- objects that are made up ------------------------------------------------------- */
 
@@ -25,12 +43,12 @@ struct world {
     struct lw_objects objects;
 };
 
-static void make_world(struct world *world, uint32_t version)
+static void make_world(struct world *world, size_t python)
 {
     memset(world, 0, sizeof(*world));
     world->piece = (struct lw_memory_piece){ BASE, world->bytes, sizeof(world->bytes) };
     lw_memory_image(&world->memory, &world->piece, 1);
-    CHECK(lw_layout_find(&world->layout, &world->memory, 0, version, NULL));
+    world->layout = *layout_of(python);
     world->objects = (struct lw_objects){ &world->memory, &world->layout };
 }
 
@@ -167,11 +185,11 @@ static void check_repr(const struct world *world, uint64_t address, const char *
 
 TEST(values_are_shown_as_python_shows_them)
 {
-    for (size_t i = 0; i < VERSION_COUNT; i++) {
+    for (size_t i = 0; i < IMAGE_COUNT; i++) {
         static struct world world;
         uint64_t items[20];
 
-        make_world(&world, versions[i]);
+        make_world(&world, i);
         check_repr(&world, make_int(&world, 0), "0");
         check_repr(&world, make_int(&world, -1000000000000000000),
                    "-1000000000000000000");
@@ -191,12 +209,12 @@ TEST(values_are_shown_as_python_shows_them)
 
 TEST(dicts_have_their_values_with_the_keys_or_apart)
 {
-    for (size_t i = 0; i < VERSION_COUNT; i++) {
+    for (size_t i = 0; i < IMAGE_COUNT; i++) {
         static struct world world;
         struct lw_entry entries[3];
         uint64_t keys, values;
 
-        make_world(&world, versions[i]);
+        make_world(&world, i);
         entries[0] = (struct lw_entry){ make_text(&world, "a"), make_int(&world, 1) };
         entries[1] = (struct lw_entry){ make_text(&world, "b"), 0 }; /* was removed */
         entries[2] = (struct lw_entry){ make_int(&world, 7), make_int(&world, 3) };
@@ -217,7 +235,7 @@ TEST(a_list_in_itself_ends)
     static struct world world;
     uint64_t list, item = 0;
 
-    make_world(&world, versions[2]);
+    make_world(&world, 2);
     list = make_list(&world, &item, 1);
     CHECK(lw_memory_u64(&world.memory, list + world.layout.list_items, &item));
     put_u64(&world, item, list);
@@ -230,7 +248,7 @@ TEST(what_is_broken_is_unreadable)
     uint64_t text, list, dict, lost;
     uint32_t no_kind = 3u << 2;
 
-    make_world(&world, versions[2]);
+    make_world(&world, 2);
     check_repr(&world, 0, "<unreadable>");
     check_repr(&world, 0x10, "<unreadable>");
     text = make_text(&world, "x");
@@ -296,10 +314,10 @@ static void check_local(void *context, const struct lw_local *local)
 
 TEST(whatever_is_there_is_read_within_bounds)
 {
-    for (size_t i = 0; i < VERSION_COUNT * 500; i++) {
+    for (size_t i = 0; i < IMAGE_COUNT * 300; i++) {
         struct lw_memory memory = { .read = read_anything, .fd = -1 };
-        struct lw_py_layout layout;
-        struct lw_objects objects = { &memory, &layout };
+        const struct lw_py_layout *layout = layout_of(i % IMAGE_COUNT);
+        struct lw_objects objects = { &memory, layout };
         struct lw_code_cache codes;
         struct lw_py_code code = { .address = 0x2000 };
         struct lw_walk_frame frame = { .address = 0x3000 };
@@ -307,14 +325,13 @@ TEST(whatever_is_there_is_read_within_bounds)
         struct lw_buf out;
 
         seed = i;
-        CHECK(lw_layout_find(&layout, &memory, 0, versions[i % VERSION_COUNT], NULL));
         lw_buf_init(&out, 0);
         lw_repr_add(&objects, 0x1000 + i * 16, 100, &out);
         CHECK(lw_buf_check(&out, NULL) && out.len > 0 && out.len < 20000);
         CHECK(memory.calls < 500000);
         lw_buf_release(&out);
 
-        lw_code_cache_init(&codes, &layout, word_at(0x2000 + layout.object_type));
+        lw_code_cache_init(&codes, layout, word_at(0x2000 + layout->object_type));
         for (uint64_t at = 0x1000; at < 0x1400; at += 16)
             lw_await_look(&objects, &codes, at, 1);
         lw_code_cache_release(&codes);
@@ -327,7 +344,7 @@ TEST(whatever_is_there_is_read_within_bounds)
 
 TEST(tasks_that_are_anything_end)
 {
-    for (size_t i = 0; i < VERSION_COUNT * 8; i++) {
+    for (size_t i = 0; i < IMAGE_COUNT * 8; i++) {
         struct lw_target target = { .memory = { .read = read_anything, .fd = -1 },
                                     .interpreters = { 0x1000 },
                                     .interpreter_count = 1 };
@@ -335,8 +352,7 @@ TEST(tasks_that_are_anything_end)
         struct lw_tasks tasks;
 
         seed = i;
-        CHECK(lw_layout_find(&target.layout, &target.memory, 0,
-                             versions[i % VERSION_COUNT], NULL));
+        target.layout = *layout_of(i % IMAGE_COUNT);
         lw_code_cache_init(&target.codes, &target.layout, 0x2000);
         if (lw_tasks_read(&tasks, &target, 1, &err))
             lw_tasks_release(&tasks);
