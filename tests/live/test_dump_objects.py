@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,22 +72,32 @@ LOCALS = {
 Dump = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def dumped(request: pytest.FixtureRequest, lapwing: str) -> Iterator[Dump]:
+@contextmanager
+def inspected(version: str) -> Iterator[str]:
+    """The program, at its place: its process number."""
     program = subprocess.Popen(
-        [interpreter(request.param), PROGRAM], stdout=subprocess.PIPE, text=True
+        [interpreter(version), PROGRAM], stdout=subprocess.PIPE, text=True
     )
     assert program.stdout
     try:
         assert program.stdout.readline() == "ready\n"
-        command = [lapwing, "dump", "--json", "--locals", str(program.pid)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        assert done.returncode == 0, done.stderr
-        yield json.loads(done.stdout)
+        yield str(program.pid)
     finally:
         program.kill()
         program.wait()
         program.stdout.close()
+
+
+def run(*words: str | Path) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def dumped(request: pytest.FixtureRequest, lapwing: str) -> Iterator[Dump]:
+    with inspected(request.param) as pid:
+        yield json.loads(run(lapwing, "dump", "--json", "--locals", pid))
 
 
 def locals_of(dumped: Dump, function: str) -> list[dict[str, str]]:
@@ -151,19 +163,19 @@ def test_each_task_has_its_coroutines_and_whom_it_waits_for(dumped: Dump) -> Non
 
 
 def test_variables_are_not_shown_unless_asked_for(lapwing: str) -> None:
-    program = subprocess.Popen(
-        [interpreter("3.11"), PROGRAM], stdout=subprocess.PIPE, text=True
-    )
-    assert program.stdout
-    try:
-        program.stdout.readline()
-        command = [lapwing, "dump", str(program.pid)]
-        plain = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        command.insert(2, "--json")
-        as_json = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    finally:
-        program.kill()
-        program.wait()
-        program.stdout.close()
-    assert "captured" not in plain.stdout
-    assert '"locals"' not in as_json.stdout
+    with inspected("3.11") as pid:
+        plain = run(lapwing, "dump", pid)
+        as_json = run(lapwing, "dump", "--json", pid)
+    assert "captured" not in plain
+    assert '"locals"' not in as_json
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.14"])
+def test_a_recording_has_the_names_of_threads(
+    lapwing: str, version: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "x.lap"
+    with inspected(version) as pid:
+        run(lapwing, "attach", pid, "--duration", "0.5", "-o", folder)
+    shown = run(lapwing, "report", folder, "threads")
+    assert all(name in shown for name in ("MainThread", "lo\xf6p", "n" * 30))
