@@ -364,8 +364,10 @@ static enum agreement climb_down(struct context *at, uint64_t address,
 /* ---- from the root up, when something did -------------------------------------------- */
 
 /* Push what lies between the frames at CALLER and ADDRESS: generators that run on
- * somebody else's stack. False: the links do not lead from the one to the other. */
-static bool push_between(struct context *at, uint64_t address, uint64_t caller)
+ * somebody else's stack. *IS_ENTRY is set if C called the frame that ADDRESS is the caller
+ * of. False: the links do not lead from the one to the other. */
+static bool push_between(struct context *at, uint64_t address, uint64_t caller,
+                         bool *is_entry)
 {
     size_t first = at->walk->count;
     unsigned links = 0;
@@ -378,7 +380,12 @@ static bool push_between(struct context *at, uint64_t address, uint64_t caller)
             lw_snapshot_chunk(at->snapshot, address) ||
             get_same_frame(at, address, &frame) != SAME)
             goto broken;
-        if (!is_shim(at->layout, &frame)) {
+        if (is_shim(at->layout, &frame)) {
+            if (at->walk->count > first)
+                at->walk->frames[at->walk->count - 1].is_entry = true;
+            else
+                *is_entry = true;
+        } else {
             code = code_of(at, &frame);
             if (code == 0 || !push(at, address, &frame, code))
                 goto broken;
@@ -417,7 +424,7 @@ static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
             return false;
         code = code_of(at, &frame);
         if (code == 0 || (*caller && !is_waiting(at, *caller, start)) ||
-            !push_between(at, frame.previous, *caller) ||
+            !push_between(at, frame.previous, *caller, &frame.is_entry) ||
             !push(at, start, &frame, code))
             return false;
         *caller = start;
