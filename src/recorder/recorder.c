@@ -338,8 +338,8 @@ static void note_sampling(struct lw_recorder *recorder)
                                "it?) and was read running",
                                "stops", counts.stop_refusals, NULL)) ||
         (counts.missed > 0 &&
-         !lw_run_info_add_loss(info, "not taken, the processors were busy",
-                               "samples", counts.missed, NULL)))
+         !lw_run_info_add_loss(info, "not taken, the processors were busy", "samples",
+                               counts.missed, NULL)))
         recorder->unsaved_count++;
 }
 
