@@ -156,20 +156,8 @@ static bool copy_stack(struct lw_memory *memory, struct lw_native_thread *thread
 /* Of a thread that stands still. */
 static bool capture(struct lw_native_thread *thread, struct lw_target *target)
 {
-    thread->is_captured =
-        lw_pause_registers(thread->tid, &thread->registers) &&
-        copy_stack(&target->memory, thread, thread->registers.value[LW_REG_STACK]);
-    return thread->is_captured;
-}
-
-void lw_native_capture(struct lw_native *native, struct lw_target *target)
-{
-    for (size_t i = 0; i < native->thread_count; i++) {
-        struct lw_native_thread *thread = &native->threads[i];
-
-        if (lw_pause_has(native->pause, thread->tid) && !capture(thread, target))
-            continue; /* it is asked again by itself */
-    }
+    return lw_pause_registers(thread->tid, &thread->registers) &&
+           copy_stack(&target->memory, thread, thread->registers.value[LW_REG_STACK]);
 }
 
 /* ---- from copies to a stack ----------------------------------------------------------- */
@@ -274,14 +262,12 @@ static bool catch_alone(struct lw_native *native, struct lw_target *target,
                         struct lw_native_thread *thread,
                         struct lw_target_thread *python, uint64_t now_ns)
 {
-    bool done = false;
+    bool done;
 
-    if (!lw_pause_ask(native->pause, target->pid, thread->tid))
+    if (!lw_pause_stop(native->pause, target->pid, thread->tid))
         return false;
-    lw_pause_wait(native->pause, LW_PAUSE_ALONE_NS);
-    if (lw_pause_has(native->pause, thread->tid))
-        done = capture(thread, target) &&
-               (!python || lw_target_read_thread(target, python, now_ns));
+    done = capture(thread, target) &&
+           (!python || lw_target_read_thread(target, python, now_ns));
     lw_pause_resume(native->pause);
     if (done && thread->state == LW_STATE_WAIT)
         thread->woken = thread->registers;
@@ -294,23 +280,18 @@ static void sample_thread(struct lw_native *native, struct lw_target *target,
     struct lw_target_thread *python = find_python(target, thread->tid);
 
     thread->has_python = python != NULL;
-    thread->is_same = !thread->is_captured && has_slept_on(thread, python);
+    thread->is_same = has_slept_on(thread, python);
     if (thread->is_same)
         return;
-    if (!thread->is_captured) {
-        thread->has_stack = false;
-        thread->slept_runs = 0;
-        thread->state = LW_STATE_CPU;
-        if (sample_asleep(native, target, thread, python, now_ns))
-            return;
-        if (!catch_alone(native, target, thread, python, now_ns)) {
-            native->uncaught++;
-            return;
-        }
-    }
-    thread->is_captured = false;
+    thread->has_stack = false;
     thread->slept_runs = 0;
-    thread->has_stack = unwind(native, thread) && merge(native, thread, python);
+    thread->state = LW_STATE_CPU;
+    if (sample_asleep(native, target, thread, python, now_ns))
+        return;
+    if (catch_alone(native, target, thread, python, now_ns))
+        thread->has_stack = unwind(native, thread) && merge(native, thread, python);
+    else
+        native->uncaught++;
 }
 
 void lw_native_sample(struct lw_native *native, struct lw_target *target,

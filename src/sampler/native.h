@@ -33,11 +33,10 @@ struct lw_native_thread {
     struct lw_merged merged; /* the result */
 
     /* Of the last sample. */
-    uint8_t state;    /* enum lw_sample_state */
-    bool has_python;  /* it has a Python state, and is among the target's threads */
-    bool is_captured; /* `stack` and `registers` are of this sample */
-    bool has_stack;   /* `merged` is */
-    bool is_same;     /* it has slept since the sample before: all is as it was */
+    uint8_t state;   /* enum lw_sample_state */
+    bool has_python; /* it has a Python state, and is among the target's threads */
+    bool has_stack;  /* `merged` is */
+    bool is_same;    /* it has slept since the sample before: all is as it was */
     /* How often it had run when it was seen asleep (0: it was not), and how many Python
      * frames it had. */
     uint64_t slept_runs;
@@ -67,9 +66,7 @@ struct lw_native *lw_native_new(struct lw_target *target, struct lw_pause *pause
                                 struct lw_symbols *symbols, struct lw_error *err);
 void lw_native_free(struct lw_native *native); /* NULL is fine */
 
-/* While some threads of TARGET stand still: copy what is needed of them. */
-void lw_native_capture(struct lw_native *native, struct lw_target *target);
-/* After TARGET was sampled: its threads, those that were not captured one by one. */
+/* After TARGET was sampled: all its threads, one by one. */
 void lw_native_sample(struct lw_native *native, struct lw_target *target,
                       uint64_t now_ns);
 

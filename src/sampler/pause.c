@@ -131,25 +131,56 @@ void lw_pause_resume(struct lw_pause *pause)
 
         if (thread->is_late)
             continue;
-        if (thread->is_stopped && let_go(thread->tid))
+        if (let_go(thread->tid))
             drop(pause, thread);
         else
-            thread->is_late = true; /* was killed meanwhile, or never got there */
+            thread->is_late = true; /* was killed meanwhile */
     }
     if (pause->stood_ns) {
         uint64_t len = lw_clock_ns() - pause->stood_ns;
 
         pause->longest_ns = len > pause->longest_ns ? len : pause->longest_ns;
     }
-    pause->asked_ns = pause->stood_ns = 0;
+    pause->stood_ns = 0;
 }
 
 /* ---- stopping ----------------------------------------------------------------------- */
 
-bool lw_pause_ask(struct lw_pause *pause, pid_t pid, pid_t tid)
+static bool has_one_of(const struct lw_pause *pause, pid_t pid)
 {
-    if (find(pause, tid)) /* is still to stop from the last time */
+    for (size_t i = 0; i < pause->count; i++) {
+        if (pause->threads[i].pid == pid)
+            return true;
+    }
+    return false;
+}
+
+/* Does it stand before the deadline? */
+static bool wait_for(pid_t tid)
+{
+    const struct timespec nap = { 0, NAP_NS };
+    uint64_t deadline_ns = lw_clock_ns() + LW_PAUSE_DEADLINE_NS;
+    int signal;
+
+    for (unsigned looks = 0; !stands(tid, &signal); looks++) {
+        if (lw_clock_ns() >= deadline_ns)
+            return false;
+        /* Not sched_yield(): on a busy machine it puts us behind everybody, and the
+         * thread stands meanwhile. */
+        if (looks >= EAGER_LOOKS)
+            nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+bool lw_pause_stop(struct lw_pause *pause, pid_t pid, pid_t tid)
+{
+    struct lw_paused *thread;
+
+    if (has_one_of(pause, pid) && lw_pause_settle(pause) && has_one_of(pause, pid)) {
+        pause->misses++;
         return false;
+    }
     if (!lw_grow(&pause->threads, &pause->capacity, pause->count + 1,
                  sizeof(*pause->threads), NULL))
         return false;
@@ -157,60 +188,25 @@ bool lw_pause_ask(struct lw_pause *pause, pid_t pid, pid_t tid)
         pause->refused += errno == EPERM;
         return false;
     }
-    if (pause->asked_ns == 0)
-        pause->asked_ns = lw_clock_ns();
+    thread = &pause->threads[pause->count++];
+    *thread = (struct lw_paused){ .pid = pid, .tid = tid };
     /* Fails only if it has ended meanwhile, which the wait will find. */
     trace(PTRACE_INTERRUPT, tid, 0, 0);
-    pause->threads[pause->count++] = (struct lw_paused){ .pid = pid, .tid = tid };
+    thread->is_late = !wait_for(tid);
+    if (thread->is_late) {
+        pause->misses++;
+        return false;
+    }
+    pause->stops++;
+    pause->stood_ns = lw_clock_ns();
     return true;
-}
-
-/* True: all stand still that will. */
-static bool look(struct lw_pause *pause, bool is_last)
-{
-    bool all = true;
-    int signal;
-
-    for (size_t i = 0; i < pause->count; i++) {
-        struct lw_paused *thread = &pause->threads[i];
-
-        if (thread->is_stopped || thread->is_late)
-            continue;
-        if (stands(thread->tid, &signal)) {
-            thread->is_stopped = true;
-            if (pause->stood_ns == 0)
-                pause->stood_ns = lw_clock_ns();
-            pause->stops++;
-        } else if (is_last) {
-            thread->is_late = true;
-            pause->misses++;
-        } else
-            all = false;
-    }
-    return all;
-}
-
-void lw_pause_wait(struct lw_pause *pause, uint64_t wait_ns)
-{
-    const struct timespec nap = { 0, NAP_NS };
-
-    for (unsigned looks = 0;; looks++) {
-        bool is_last = lw_clock_ns() - pause->asked_ns >= wait_ns;
-
-        if (look(pause, is_last) || is_last)
-            return;
-        /* Not sched_yield(): on a busy machine it puts us behind everybody, and the
-         * thread stands meanwhile. */
-        if (looks >= EAGER_LOOKS)
-            nanosleep(&nap, NULL);
-    }
 }
 
 bool lw_pause_has(const struct lw_pause *pause, pid_t tid)
 {
     const struct lw_paused *thread = find(pause, tid);
 
-    return thread && thread->is_stopped && !thread->is_late;
+    return thread && !thread->is_late;
 }
 
 /* ---- registers ---------------------------------------------------------------------- */

@@ -20,43 +20,39 @@
 #include "base/error.h"
 #include "sampler/unwind_registers.h"
 
-/* How long to wait in all for threads that are to stop together: those that stand wait as
- * well. For one alone nobody waits but we, and it may have to wait for a processor. */
-#define LW_PAUSE_TOGETHER_NS 2000000ull
-#define LW_PAUSE_ALONE_NS 10000000ull
+/* Nobody waits but we; and it may have to wait for a processor itself. */
+#define LW_PAUSE_DEADLINE_NS 10000000ull
 
 /* A thread that was seized and is not let go yet. */
 struct lw_paused {
     pid_t pid, tid;
-    bool is_stopped;
     bool is_late; /* the deadline passed: let it go when it stops */
 };
 
 struct lw_pause {
     struct lw_paused *threads; /* owned */
     size_t count, capacity;
-    uint64_t asked_ns; /* when the first of those not let go yet was; 0: none */
-    uint64_t stood_ns; /* when the first of those that stand now did; 0: none */
+    uint64_t stood_ns; /* when the one that stands now did; 0: none */
 
     uint64_t stops;      /* so far: threads that stood still */
-    uint64_t misses;     /* that did not stop in time */
+    uint64_t misses;     /* that did not in time, or were not asked to for that */
     uint64_t refused;    /* that somebody else traces, or that we may not trace */
-    uint64_t longest_ns; /* that threads stood still together */
+    uint64_t longest_ns; /* that one stood still */
 };
 
 void lw_pause_init(struct lw_pause *pause);
 void lw_pause_release(struct lw_pause *pause); /* zeroed is fine */
 
-/* Ask thread TID of process PID to stop. False: it cannot be stopped, and is counted; or
- * it is gone. */
-bool lw_pause_ask(struct lw_pause *pause, pid_t pid, pid_t tid) LW_MUST_CHECK;
-/* Wait for all that were asked, for WAIT_NS since the first was. */
-void lw_pause_wait(struct lw_pause *pause, uint64_t wait_ns);
+/* Stop thread TID of process PID. False: it did not in time, cannot be stopped, or is
+ * gone. Another of its process must not stand, nor still be to stop (then it is refused):
+ * a thread that calls exec waits for all others to end, those that are traced end only
+ * when we have taken notice, and until exec is done we would wait for it here. */
+bool lw_pause_stop(struct lw_pause *pause, pid_t pid, pid_t tid) LW_MUST_CHECK;
 /* Does it stand still now? */
 bool lw_pause_has(const struct lw_pause *pause, pid_t tid);
 /* The registers of one that does. */
 bool lw_pause_registers(pid_t tid, struct lw_registers *registers) LW_MUST_CHECK;
-/* Let go of all that stand still. */
+/* Let go of the one that stands. */
 void lw_pause_resume(struct lw_pause *pause);
 
 /* Let go of what stopped after its deadline. True: there are still some to come. */

@@ -7,6 +7,7 @@
 #include "model/profile.h"
 #include "sampler/native.h"
 #include "sampler/os.h"
+#include "sampler/os_sleep.h"
 #include "sampler/pause.h"
 #include "sampler/python.h"
 
@@ -19,8 +20,7 @@
 #define NAME_NEW_NS 50000000ull
 /* Reads of a thread in one sample, the first included. */
 #define ROUNDS 4
-#define ROUNDS_PAUSED 8 /* a new thread is read, known, stopped, and read again */
-#define CATCHES 3       /* of a thread that stood where it had no whole stack */
+#define CATCHES 3 /* of a thread that stood where it had no whole stack */
 #define THREADS_MAX 10000
 /* struct pthread: the thread's id lies somewhere in its first part. */
 #define PTHREAD_BYTES 2048
@@ -249,17 +249,12 @@ static void identify(struct lw_target *target, struct lw_target_thread *thread)
 
 /* ---- state -------------------------------------------------------------------------- */
 
-static char letter_of(const struct lw_target_thread *thread)
-{
-    return thread->state_fd >= 0 ? lw_os_thread_state(thread->state_fd) : '\0';
-}
-
 static uint8_t state_of(struct lw_target *target, const struct lw_target_thread *thread,
                         const struct interpreter_words *words)
 {
     struct lw_thread_words of_thread =
         lw_snapshot_words(&thread->snapshot, &target->layout, LW_SECOND);
-    char letter = thread->letter ? thread->letter : letter_of(thread);
+    char letter = thread->state_fd >= 0 ? lw_os_thread_state(thread->state_fd) : '\0';
     uint8_t state = LW_STATE_UNKNOWN, flag = 0;
     bool is_collecting = false;
 
@@ -377,40 +372,7 @@ static void begin(struct lw_target *target)
         thread->is_pending = true;
         thread->has_stack = thread->has_python = false;
         thread->failures = 0;
-        if (!thread->was_asked)
-            thread->letter = '\0';
     }
-}
-
-/* ---- standing still ----------------------------------------------------------------- */
-
-static bool ask(struct lw_target *target, struct lw_target_thread *thread)
-{
-    thread->was_asked = true;
-    thread->letter = letter_of(thread);
-    return lw_pause_ask(target->pause, target->pid, (pid_t)thread->tid);
-}
-
-static void stop_known(struct lw_target *target)
-{
-    for (size_t i = 0; i < target->thread_count; i++) {
-        struct lw_target_thread *thread = &target->threads[i];
-
-        thread->was_asked = false;
-        if (thread->tid && !ask(target, thread))
-            thread->letter = '\0';
-    }
-    lw_pause_wait(target->pause, LW_PAUSE_TOGETHER_NS);
-}
-
-/* Stop THREAD, which was not known when the others were. True: it stands now, and was
- * read before it did. */
-static bool stop_new(struct lw_target *target, struct lw_target_thread *thread)
-{
-    if (!target->pause || thread->was_asked || !thread->tid || !ask(target, thread))
-        return false;
-    lw_pause_wait(target->pause, LW_PAUSE_TOGETHER_NS);
-    return lw_pause_has(target->pause, (pid_t)thread->tid);
 }
 
 static bool is_still(const struct lw_target *target,
@@ -444,10 +406,6 @@ static bool walk_pending(struct lw_target *target,
         }
         if (thread->tid == 0)
             identify(target, thread);
-        if (!is_last && stop_new(target, thread)) {
-            again = true;
-            continue;
-        }
         thread->is_pending = false;
         thread->has_stack = true;
         thread->has_python = result == LW_WALK_DONE;
@@ -469,17 +427,16 @@ static bool is_same_program(const struct lw_target *target)
 static bool read_threads(struct lw_target *target, uint64_t now_ns)
 {
     struct interpreter_words words[INTERPRETERS_MAX];
-    int rounds = target->pause ? ROUNDS_PAUSED : ROUNDS;
 
     begin(target);
-    for (int round = 0; round < rounds; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         if (!read_pending(target, words))
             return false;
         if (round == 0 && (!all_pending(target) || !has_same_threads(target, words))) {
             if (!list_threads(target, words))
                 return false;
             begin(target);
-        } else if (!walk_pending(target, words, now_ns, round + 1 == rounds))
+        } else if (!walk_pending(target, words, now_ns, round + 1 == ROUNDS))
             break;
     }
     return true;
@@ -504,18 +461,36 @@ bool lw_target_read_thread(struct lw_target *target, struct lw_target_thread *th
     return thread->has_stack && !thread->walk.is_moving;
 }
 
-/* A thread may have been caught where the interpreter itself has no whole stack: between
- * two instructions that belong together. A moment later it has. */
-static void catch_again(struct lw_target *target, uint64_t now_ns)
+/* ---- standing still ----------------------------------------------------------------- */
+
+/* Read a thread that sleeps, and has slept on meanwhile; false: it has not. */
+static bool read_asleep(struct lw_target *target, struct lw_target_thread *thread,
+                        uint64_t now_ns)
+{
+    uint64_t before = 0, after = 0, stack, pc;
+    int fd = lw_os_runs_open(target->pid, (pid_t)thread->tid);
+    bool done = lw_os_runs(fd, &before) &&
+                lw_os_sleeps_at(target->pid, (pid_t)thread->tid, &stack, &pc) &&
+                lw_target_read_thread(target, thread, now_ns) &&
+                lw_os_runs(fd, &after) && before == after;
+
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+/* Read each thread again, but now it stands: one after the other, so that nobody stands
+ * for the others. It may be caught where the interpreter itself has no whole stack,
+ * between two instructions that belong together; a moment later it has. */
+static void read_standing(struct lw_target *target, uint64_t now_ns)
 {
     for (size_t i = 0; i < target->thread_count; i++) {
         struct lw_target_thread *thread = &target->threads[i];
-        bool is_whole = !thread->walk.is_moving || !thread->snapshot.is_still;
+        bool is_whole = !thread->tid || read_asleep(target, thread, now_ns);
 
         for (int n = 0; n < CATCHES && !is_whole; n++) {
-            if (!lw_pause_ask(target->pause, target->pid, (pid_t)thread->tid))
+            if (!lw_pause_stop(target->pause, target->pid, (pid_t)thread->tid))
                 break;
-            lw_pause_wait(target->pause, LW_PAUSE_ALONE_NS);
             is_whole = lw_target_read_thread(target, thread, now_ns);
             lw_pause_resume(target->pause);
         }
@@ -551,27 +526,17 @@ static void name_threads_when_due(struct lw_target *target, uint64_t now_ns)
 
 bool lw_target_sample(struct lw_target *target, uint64_t now_ns)
 {
-    bool done;
-
     if (target->memory.pid && now_ns - target->listed_ns >= LIST_NS) {
         if (!is_same_program(target) || !list_interpreters(target))
             return false;
         target->listed_ns = now_ns;
     }
-    if (target->pause)
-        stop_known(target);
-    done = read_threads(target, now_ns);
-    if (target->pause) {
-        if (done && target->native)
-            lw_native_capture(target->native, target);
-        lw_pause_resume(target->pause);
-    }
-    if (!done)
+    if (!read_threads(target, now_ns))
         return false;
     if (target->native)
         lw_native_sample(target->native, target, now_ns);
     else if (target->pause)
-        catch_again(target, now_ns);
+        read_standing(target, now_ns);
     count_stacks(target);
     name_threads_when_due(target, now_ns);
     return true;

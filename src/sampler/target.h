@@ -30,8 +30,6 @@ struct lw_target_thread {
 
     /* While a sample is taken. */
     bool is_pending;
-    bool was_asked; /* to stand still */
-    char letter;    /* its state before it was; 0: it was not */
     unsigned failures;
     size_t first_range, range_count;
 };
@@ -74,8 +72,8 @@ struct lw_target {
 struct lw_target *lw_target_open(pid_t pid, int mem_fd, struct lw_error *err);
 void lw_target_free(struct lw_target *target); /* NULL is fine */
 
-/* From now on stop its Python threads while they are read, by PAUSE, which must outlive
- * it. */
+/* From now on stop its Python threads while they are read, one after the other, by PAUSE,
+ * which must outlive it. */
 void lw_target_set_pause(struct lw_target *target, struct lw_pause *pause);
 /* From now on sample machine code too (sampler/native.h), stopping one thread at a time.
  * PAUSE and SYMBOLS must outlive it. */

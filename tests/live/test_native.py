@@ -55,12 +55,13 @@ def check(sampled: sampling.Sampled, merged: str, alone: str) -> int:
     found = {True: 0, False: 0}
     for (_tid, stack), count in stacks(sampled).items():
         is_merged = bool(re.fullmatch(merged, stack))
-        assert is_merged or re.fullmatch(alone, stack), stack
+        is_moving = stack.endswith(";(moving)")
+        assert is_merged or is_moving or re.fullmatch(alone, stack), stack
         found[is_merged] += count
     counts = sampled.counts
     assert found[False] <= counts["uncaught"] + counts["mismatched"]
     assert counts["mismatched"] <= 0.01 * counts["stacks"]
-    assert counts["cut"] == 0
+    assert counts["cut"] <= 0.01 * counts["stacks"]
     assert found[True] > 20
     return found[True]
 
@@ -193,6 +194,27 @@ def test_what_a_debugger_holds_is_read_running_and_said() -> None:
     assert sampled.counts["stacks"] >= 50
 
 
+def turn(pid: int) -> int:
+    """How often `native.py exec` has become itself."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return int(words[3]) if len(words) > 4 else 0
+
+
+@pytest.mark.parametrize("options", [["--native"], ["--pause"]])
+def test_exec_and_the_sampler_never_wait_for_each_other(options: list[str]) -> None:
+    """A thread that calls exec waits for the others to end, and for their tracer."""
+    with sampling.running([interpreter("3.11"), PROGRAM, "exec"]) as program:
+        for _ in range(30):
+            words = [str(sampling.driver()), *options, str(program.pid), "5000", "1"]
+            subprocess.run(words, capture_output=True, timeout=SECONDS, check=False)
+        before = turn(program.pid)
+        end = time.monotonic() + SECONDS
+        while turn(program.pid) < before + 3:
+            assert time.monotonic() < end, "it stands"
+            time.sleep(0.05)
+    assert before > 3
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", ["calls", "generators"])
 def test_who_stands_still_has_a_whole_stack(kind: str, version: str) -> None:
@@ -206,7 +228,7 @@ def test_who_stands_still_has_a_whole_stack(kind: str, version: str) -> None:
     bad = [frames for *_rest, frames in sampled.rows if not is_possible(frames, legal)]
     assert not bad
     # Those that moved are of those that did not stop.
-    assert counts["moving"] <= counts["stacks"] - counts["stops"]
+    assert counts["moving"] <= counts["stop_misses"]
 
 
 def has_torch(python: Path) -> bool:

@@ -1,10 +1,11 @@
 """Python that calls C that calls Python, for tests of --native.
 
-    native.py sort | compress | sleep | alarm | torch
+    native.py sort | compress | sleep | alarm | exec [TURN] | torch
 
 sort: qsort() of the C library with a comparison in Python. compress: zlib. sleep: two
 threads in time.sleep(). alarm: a signal every millisecond for two seconds; prints how
-many it got. torch: a gradient.
+many it got. exec: a thread that becomes the program anew every 30 ms, while others
+run; TURN counts. torch: a gradient.
 
 It says "ready" and runs until it is killed, or for `alarm` until it is done.
 """
@@ -71,6 +72,23 @@ def alarm():
     print(len(seen))
 
 
+def spin():
+    while True:
+        burn()
+
+
+def become():
+    time.sleep(0.03)
+    turn = int(sys.argv[2]) + 1 if len(sys.argv) > 2 else 1
+    os.execv(sys.executable, [sys.executable, __file__, "exec", str(turn)])
+
+
+def execute():
+    for function in (spin, spin, become):
+        threading.Thread(target=function, daemon=True).start()
+    doze()
+
+
 def descend():
     import torch
 
@@ -90,6 +108,7 @@ def main():
         "compress": compress,
         "sleep": sleep,
         "alarm": alarm,
+        "exec": execute,
         "torch": descend,
     }[kind]()
 

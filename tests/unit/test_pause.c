@@ -109,15 +109,11 @@ TEST(a_thread_stands_while_it_is_paused_and_runs_again_after)
 
     lw_pause_init(&pause);
     for (int i = 0; i < 20; i++) {
-        CHECK(lw_pause_ask(&pause, child, child));
-        lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
-        while (!lw_pause_has(&pause, child)) { /* the machine was busy */
-            lw_pause_resume(&pause);
+        while (!lw_pause_stop(&pause, child, child)) { /* the machine was busy */
             while (lw_pause_settle(&pause))
                 nap(1000000);
-            CHECK(lw_pause_ask(&pause, child, child));
-            lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
         }
+        CHECK(lw_pause_has(&pause, child));
         turns = shared->turns;
         CHECK(lw_pause_registers(child, &registers));
         CHECK(registers.value[LW_REG_STACK] != 0 && registers.value[LW_REG_PC] != 0);
@@ -137,19 +133,21 @@ TEST(a_signal_that_comes_meanwhile_is_delivered_once)
 {
     pid_t child = start(spin);
     struct lw_pause pause;
+    unsigned stopped = 0;
 
     lw_pause_init(&pause);
     for (uint64_t i = 0; i < 200; i++) {
-        /* Before the stop, at it, and while it stands. */
+        /* Right before the stop, while it stands, and right after. */
         if (i % 3 == 0)
             kill(child, SIGUSR1);
-        CHECK(lw_pause_ask(&pause, child, child));
+        stopped += lw_pause_stop(&pause, child, child);
         if (i % 3 == 1)
             kill(child, SIGUSR1);
-        lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
+        if (i % 3 == 2)
+            nap(100000);
+        lw_pause_resume(&pause);
         if (i % 3 == 2)
             kill(child, SIGUSR1);
-        lw_pause_resume(&pause);
         while (lw_pause_settle(&pause))
             nap(100000);
         CHECK(goes_on());
@@ -157,6 +155,7 @@ TEST(a_signal_that_comes_meanwhile_is_delivered_once)
             nap(1000000);
         CHECK_EQ(shared->signals, i + 1);
     }
+    CHECK(stopped > 20);
     lw_pause_release(&pause);
     end(child);
 }
@@ -165,20 +164,21 @@ TEST(one_that_was_stopped_by_a_signal_stays_stopped)
 {
     pid_t child = start(spin);
     struct lw_pause pause;
+    unsigned stopped = 0;
     int status;
 
     lw_pause_init(&pause);
     kill(child, SIGSTOP);
     CHECK(waitpid(child, &status, WUNTRACED) == child);
     for (int i = 0; i < 10; i++) {
-        CHECK(lw_pause_ask(&pause, child, child));
-        lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
+        stopped += lw_pause_stop(&pause, child, child);
         lw_pause_resume(&pause);
         while (lw_pause_settle(&pause))
             nap(100000);
         nap(1000000);
         CHECK_EQ(state_of(child), 'T');
     }
+    CHECK(stopped > 0);
     kill(child, SIGCONT);
     CHECK(goes_on());
     lw_pause_release(&pause);
@@ -194,21 +194,20 @@ TEST(one_that_cannot_stop_in_time_is_missed_and_let_go_later)
     for (int i = 0; i < 1000 && state_of(child) != 'D'; i++)
         nap(100000);
     CHECK_EQ(state_of(child), 'D');
-    CHECK(lw_pause_ask(&pause, child, child));
-    lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
+    CHECK(!lw_pause_stop(&pause, child, child));
     CHECK(!lw_pause_has(&pause, child));
     lw_pause_resume(&pause);
     CHECK_EQ(pause.misses, 1);
     CHECK_EQ(pause.stops, 0);
     CHECK(lw_pause_settle(&pause));
-    CHECK(!lw_pause_ask(&pause, child, child)); /* not twice */
+    CHECK(!lw_pause_stop(&pause, child, child)); /* not twice */
+    CHECK_EQ(pause.misses, 2);
     while (lw_pause_settle(&pause))
         nap(1000000);
     CHECK(goes_on());
     for (int i = 0; i < 100 && pause.stops == 0; i++) { /* and can be stopped again */
-        CHECK(lw_pause_ask(&pause, child, child));
-        lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
-        lw_pause_resume(&pause);
+        if (lw_pause_stop(&pause, child, child))
+            lw_pause_resume(&pause);
         while (lw_pause_settle(&pause))
             nap(1000000);
     }
@@ -224,8 +223,8 @@ TEST(one_that_is_killed_meanwhile_is_forgotten_and_its_end_is_the_parents_to_see
     int status = 0;
 
     lw_pause_init(&pause);
-    CHECK(lw_pause_ask(&pause, child, child));
-    lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
+    while (!lw_pause_stop(&pause, child, child))
+        nap(1000000);
     kill(child, SIGKILL);
     for (int i = 0; i < 1000 && state_of(child) != 'Z'; i++)
         nap(1000000);
@@ -233,7 +232,7 @@ TEST(one_that_is_killed_meanwhile_is_forgotten_and_its_end_is_the_parents_to_see
     CHECK(!lw_pause_settle(&pause));
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    CHECK(!lw_pause_ask(&pause, child, child));
+    CHECK(!lw_pause_stop(&pause, child, child));
     CHECK_EQ(pause.refused, 0); /* it is gone, which is no refusal */
     lw_pause_release(&pause);
     munmap(shared, sizeof(*shared));
@@ -254,12 +253,13 @@ TEST(what_a_debugger_traces_is_refused_and_counted)
     while (shared->is_ready != 2)
         nap(1000000);
     lw_pause_init(&pause);
-    CHECK(!lw_pause_ask(&pause, child, child));
+    CHECK(!lw_pause_stop(&pause, child, child));
     CHECK_EQ(pause.refused, 1);
     kill(debugger, SIGKILL);
     CHECK(waitpid(debugger, &status, 0) == debugger);
-    CHECK(lw_pause_ask(&pause, child, child)); /* the debugger is gone */
-    lw_pause_wait(&pause, LW_PAUSE_TOGETHER_NS);
+    while (!lw_pause_stop(&pause, child, child)) /* the debugger is gone */
+        nap(1000000);
+    CHECK_EQ(pause.refused, 1);
     lw_pause_resume(&pause);
     while (lw_pause_settle(&pause))
         nap(1000000);
