@@ -214,10 +214,20 @@ static void add_note(struct lw_recorder *recorder, const char *sentence)
     lw_buf_release(&note);
 }
 
-static void note_not_sampled(struct lw_recorder *recorder, struct lw_error *err)
+static bool has_ended(pid_t pid)
+{
+    struct lw_os_process process;
+
+    return !lw_os_process(pid, &process, NULL) || process.state == 'Z';
+}
+
+/* What ERR says of PID is why; but many a child is just too quick. */
+static void note_not_sampled(struct lw_recorder *recorder, pid_t pid,
+                             struct lw_error *err)
 {
     lw_error_prefix(err, "not sampled");
-    lw_processes_note_loss(recorder, err->text, 1);
+    lw_processes_note_loss(
+        recorder, has_ended(pid) ? "ended before they could be sampled" : err->text, 1);
 }
 
 /* MEMORY_FD is ours. */
@@ -233,7 +243,7 @@ static void sample(struct lw_recorder *recorder, struct lw_watched *watched,
                  "(Yama, a container or seccomp), so they are sampled through "
                  "a descriptor that they hand over");
     if (!target || !lw_watched_sample(watched, recorder->sampler, target, &err))
-        note_not_sampled(recorder, &err);
+        note_not_sampled(recorder, (pid_t)watched->pid, &err);
 }
 
 /* Begin to record who said hello. */
@@ -301,14 +311,14 @@ void lw_processes_adopt(struct lw_recorder *recorder, struct lw_target *target)
                 recorder->process_count + 1, sizeof(*recorder->processes), &err))
         watched = open_silent(recorder, target, &err);
     if (!watched) {
+        note_not_sampled(recorder, target->pid, &err);
         lw_target_free(target);
-        note_not_sampled(recorder, &err);
         return;
     }
     recorder->last_number++;
     recorder->processes[recorder->process_count++] = watched;
     if (!lw_watched_sample(watched, recorder->sampler, target, &err))
-        note_not_sampled(recorder, &err);
+        note_not_sampled(recorder, (pid_t)watched->pid, &err);
     follow(recorder, watched);
 }
 
