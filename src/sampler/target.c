@@ -203,8 +203,9 @@ static uint64_t tid_of_pthread(struct lw_target *target, uint64_t pthread)
     if (target->tid_offset == 0) {
         if (!lw_memory_get(&target->memory, pthread, bytes, sizeof(bytes)))
             return 0;
+        /* In steps of 8: the upper half of a pointer may look like a pid. */
         for (uint32_t i = 0; i + 4 <= sizeof(bytes) && target->tid_offset == 0;
-             i += 4) {
+             i += 8) {
             memcpy(&tid, bytes + i, sizeof(tid));
             if (tid == (uint32_t)target->pid)
                 target->tid_offset = i;
