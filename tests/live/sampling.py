@@ -97,8 +97,10 @@ def finish(process: subprocess.Popen[str], timeout: float = 600) -> Sampled:
     return parse(output)
 
 
-def sample(pid: int, rate: float, seconds: float, samples: int) -> Sampled:
-    return finish(start(pid, rate, seconds, samples))
+def sample(
+    pid: int, rate: float, seconds: float, samples: int, *options: str
+) -> Sampled:
+    return finish(start(pid, rate, seconds, samples, *options))
 
 
 def sample_shares(
