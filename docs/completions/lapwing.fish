@@ -71,7 +71,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from run' -l c-calls -d 'calls of
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l min-span -x -a '' -d 'leave shorter calls out of the timeline (10us, 1ms)'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-system -d 'not what processes and machine use: CPU, memory, disks, network, GPUs'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -s m -l module -d 'run a module, as python3 -m does'
-complete -c lapwing -n '__fish_seen_subcommand_from run' -s o -l output -r -F -d 'the folder to make for the run (RUN.lap), instead of a new one in .lapwing/runs; or a file of another format to write as well (out.prof)'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -s o -l output -r -F -d 'the folder to make for the run (RUN.lap), instead of a new one in .lapwing/runs; or a file of another format to write as well (out.svg)'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l name -x -a '' -d 'name the run after NAME, not the program'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l max-size -x -a '' -d 'keep the run below SIZE by thinning out its middle (2G)'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -s q -l quiet -d 'say nothing'

@@ -14,6 +14,26 @@
 #include "lap/run.h"
 #include "writers/render.h"
 
+struct lw_recorder_options lw_recording_options(const struct lw_recording_args *args)
+{
+    return (struct lw_recorder_options){
+        .max_bytes = args->max_bytes,
+        .system = !args->no_system,
+        .sample_rate = (double)args->rate,
+        .sample_pause = args->pause,
+        .sample_native = args->native,
+    };
+}
+
+struct lw_afterwards lw_afterwards_of(const struct lw_recording_args *args)
+{
+    return (struct lw_afterwards){
+        .quiet = args->quiet,
+        .no_summary = args->no_summary,
+        .output = args->output,
+    };
+}
+
 /* ---- where to ----------------------------------------------------------------------- */
 
 /* That a file cannot be written shall be known now, not after a day of training. */

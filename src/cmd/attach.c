@@ -20,23 +20,16 @@
 #include "recorder/recorder.h"
 
 #define MS 1000000ull
-#define RATE_MAX 50000
 
 struct args {
-    uint64_t rate;
-    bool native;
-    bool pause;
+    struct lw_recording_args recording;
     uint64_t duration_ns; /* 0: until they end */
     bool no_children;
-    bool no_system;
-    const char *output;
-    const char *name;
-    uint64_t max_bytes;
-    bool quiet;
-    bool no_summary;
 };
 
-static const struct args defaults = { .rate = 200, .max_bytes = 2ull << 30 };
+static const struct args defaults = {
+    .recording = { .rate = LW_RATE_DEFAULT, .max_bytes = LW_RECORDING_MAX_BYTES },
+};
 
 /* clang-format off */
 #define OPT(letter, name, kind, field, arg, help) \
@@ -44,29 +37,13 @@ static const struct args defaults = { .rate = 200, .max_bytes = 2ull << 30 };
 
 static const struct lw_option options[] = {
     LW_OPT_HEADING("What to record"),
-    OPT(0, "rate", LW_ARG_COUNT, rate, "HZ",
-        "sample every thread's stack this often a second (200)"),
-    OPT(0, "native", LW_ARG_FLAG, native, NULL,
-        "C and C++ functions too, and threads without Python; each thread that runs is "
-        "stopped for some microseconds a sample"),
-    OPT(0, "pause", LW_ARG_FLAG, pause, NULL,
-        "stop Python's threads while their stacks are read: none is ever torn"),
+    LW_OPTS_OF_SAMPLING(args, "sample every thread's stack this often a second (200)"),
     OPT(0, "duration", LW_ARG_DURATION, duration_ns, "DURATION",
         "end after this long (30s, 5m); else when they end, or at Ctrl-C"),
     OPT(0, "no-children", LW_ARG_FLAG, no_children, NULL,
         "only the processes named, not what they start"),
-    OPT(0, "no-system", LW_ARG_FLAG, no_system, NULL,
-        "not what processes and machine use: CPU, memory, disks, network, GPUs"),
-    LW_OPT_HEADING("Where to"),
-    OPT('o', "output", LW_ARG_TEXT, output, "RUN|FILE",
-        "the folder to make for the run (RUN.lap), instead of a new one in "
-        ".lapwing/runs; or a file of another format to write as well (out.svg)"),
-    OPT(0, "name", LW_ARG_TEXT, name, "NAME", "name the run after NAME, not the program"),
-    OPT(0, "max-size", LW_ARG_SIZE, max_bytes, "SIZE",
-        "keep the run below SIZE by thinning out its middle (2G)"),
-    LW_OPT_HEADING("Afterwards"),
-    OPT('q', "quiet", LW_ARG_FLAG, quiet, NULL, "say nothing"),
-    OPT(0, "no-summary", LW_ARG_FLAG, no_summary, NULL, "only say where the run is"),
+    LW_OPT_NO_SYSTEM(args),
+    LW_OPTS_WHERE_TO(args),
     LW_OPT_END
 };
 /* clang-format on */
@@ -144,20 +121,16 @@ static bool open_recorder(struct session *session, struct lw_error *err)
 {
     char **argv = lw_facts_command_line(session->first, err);
     struct lw_follow follow = session->recorder.follow;
-    struct lw_recorder_options recorder = {
-        .path = session->after.run_path,
-        .max_bytes = session->args.max_bytes,
-        .system = !session->args.no_system,
-        .sample_rate = (double)session->args.rate,
-        .sample_pause = session->args.pause,
-        .sample_native = session->args.native,
-        .is_attached = true,
-    };
+    const char *name = session->args.recording.name;
+    struct lw_recorder_options recorder =
+        lw_recording_options(&session->args.recording);
     bool done;
 
     if (!argv)
         return false;
-    recorder.program = session->args.name ? session->args.name : name_of(argv);
+    recorder.path = session->after.run_path;
+    recorder.is_attached = true;
+    recorder.program = name ? name : name_of(argv);
     done = lw_recorder_open(&session->recorder, &recorder, err);
     if (done) {
         session->recorder.follow = follow;
@@ -240,20 +213,16 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
     struct session *session;
     int code = LW_EXIT_FAILED;
+    uint64_t rate = ((const struct args *)args)->recording.rate;
 
-    if (((const struct args *)args)->rate == 0 ||
-        ((const struct args *)args)->rate > RATE_MAX)
-        return lw_usage(err, "--rate is from 1 to %d", RATE_MAX);
+    if (rate == 0 || rate > LW_RATE_MAX)
+        return lw_usage(err, "--rate is from 1 to %d", LW_RATE_MAX);
     session = lw_zalloc(1, sizeof(*session), err);
     if (!session)
         return code;
     session->args = *(const struct args *)args;
     session->signal_fd = -1;
-    session->after = (struct lw_afterwards){
-        .quiet = session->args.quiet,
-        .no_summary = session->args.no_summary,
-        .output = session->args.output,
-    };
+    session->after = lw_afterwards_of(&session->args.recording);
     lw_recorder_init(&session->recorder);
     code = run_session(session, argc, argv, err);
     lw_recorder_release(&session->recorder);

@@ -29,31 +29,21 @@ extern char **environ;
 #define GRACE_NS (250 * MS)
 /* git has had the whole run to answer; after a short one it gets this long more. */
 #define COMMIT_NS (300 * MS)
-/* Samples a second: a share of 1 % is known to a tenth of it after an hour, and costs
- * nothing that can be measured. */
-#define DEFAULT_RATE 200
-#define RATE_MAX 50000
 
 enum { CALLS_OFF, CALLS_PYTHON, CALLS_TIMELINE };
 
 struct args {
-    uint64_t rate; /* of samples; 0: none */
-    bool native;
-    bool pause;
+    struct lw_recording_args recording;
     bool no_sample;
     unsigned calls; /* CALLS_* */
     bool c_calls;
     uint64_t min_span_ns;
-    bool no_system;
-    const char *output;
-    const char *name;
-    uint64_t max_bytes;
-    bool quiet;
-    bool no_summary;
     bool is_module;
 };
 
-static const struct args defaults = { .max_bytes = 2ull << 30 };
+static const struct args defaults = {
+    .recording = { .max_bytes = LW_RECORDING_MAX_BYTES },
+};
 
 /* clang-format off */
 #define OPT(letter, name, kind, field, arg, help) \
@@ -61,13 +51,8 @@ static const struct args defaults = { .max_bytes = 2ull << 30 };
 
 static const struct lw_option options[] = {
     LW_OPT_HEADING("What to record"),
-    OPT(0, "rate", LW_ARG_COUNT, rate, "HZ",
+    LW_OPTS_OF_SAMPLING(args,
         "sample every thread's stack this often a second (200; with --calls not at all)"),
-    OPT(0, "native", LW_ARG_FLAG, native, NULL,
-        "C and C++ functions too, and threads without Python; each thread that runs is "
-        "stopped for some microseconds a sample"),
-    OPT(0, "pause", LW_ARG_FLAG, pause, NULL,
-        "stop Python's threads while their stacks are read: none is ever torn"),
     OPT(0, "no-sample", LW_ARG_FLAG, no_sample, NULL, "take no samples"),
     OPT(0, "calls", LW_ARG_MODE, calls, "timeline",
         "every Python call, exactly, instead of samples; with =timeline each call also "
@@ -75,19 +60,9 @@ static const struct lw_option options[] = {
     OPT(0, "c-calls", LW_ARG_FLAG, c_calls, NULL, "calls of builtins as well"),
     OPT(0, "min-span", LW_ARG_DURATION, min_span_ns, "DURATION",
         "leave shorter calls out of the timeline (10us, 1ms)"),
-    OPT(0, "no-system", LW_ARG_FLAG, no_system, NULL,
-        "not what processes and machine use: CPU, memory, disks, network, GPUs"),
+    LW_OPT_NO_SYSTEM(args),
     OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
-    LW_OPT_HEADING("Where to"),
-    OPT('o', "output", LW_ARG_TEXT, output, "RUN|FILE",
-        "the folder to make for the run (RUN.lap), instead of a new one in "
-        ".lapwing/runs; or a file of another format to write as well (out.prof)"),
-    OPT(0, "name", LW_ARG_TEXT, name, "NAME", "name the run after NAME, not the program"),
-    OPT(0, "max-size", LW_ARG_SIZE, max_bytes, "SIZE",
-        "keep the run below SIZE by thinning out its middle (2G)"),
-    LW_OPT_HEADING("Afterwards"),
-    OPT('q', "quiet", LW_ARG_FLAG, quiet, NULL, "say nothing"),
-    OPT(0, "no-summary", LW_ARG_FLAG, no_summary, NULL, "only say where the run is"),
+    LW_OPTS_WHERE_TO(args),
     LW_OPT_END
 };
 /* clang-format on */
@@ -99,9 +74,9 @@ static void choose_collectors(struct args *args)
     if (args->c_calls && args->calls == CALLS_OFF)
         args->calls = CALLS_PYTHON;
     if (args->no_sample)
-        args->rate = 0;
-    else if (args->rate == 0 && args->calls == CALLS_OFF)
-        args->rate = DEFAULT_RATE;
+        args->recording.rate = 0;
+    else if (args->recording.rate == 0 && args->calls == CALLS_OFF)
+        args->recording.rate = LW_RATE_DEFAULT;
 }
 
 /* One run, from the words of the command line to the exit code. */
@@ -180,15 +155,12 @@ static bool choose_words(struct session *session, int argc, char **words,
 static bool open_recorder(struct session *session, const char *program,
                           struct lw_error *err)
 {
-    struct lw_recorder_options recorder = {
-        .path = session->after.run_path,
-        .program = session->args.name ? session->args.name : program,
-        .max_bytes = session->args.max_bytes,
-        .system = !session->args.no_system,
-        .sample_rate = (double)session->args.rate,
-        .sample_pause = session->args.pause,
-        .sample_native = session->args.native,
-    };
+    const char *name = session->args.recording.name;
+    struct lw_recorder_options recorder =
+        lw_recording_options(&session->args.recording);
+
+    recorder.path = session->after.run_path;
+    recorder.program = name ? name : program;
 
     if (!lw_recorder_open(&session->recorder, &recorder, err))
         return false;
@@ -205,7 +177,7 @@ static bool start(struct session *session, struct lw_error *err)
         .socket = session->recorder.listener.path,
         .calls = session->args.calls != CALLS_OFF,
         .c_calls = session->args.c_calls,
-        .sample = session->args.rate > 0,
+        .sample = session->args.recording.rate > 0,
         .timeline = session->args.calls == CALLS_TIMELINE,
         .min_span_ns = session->args.min_span_ns,
     };
@@ -315,8 +287,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (((const struct args *)args)->min_span_ns &&
         ((const struct args *)args)->calls != CALLS_TIMELINE)
         return lw_usage(err, "--min-span is for --calls=timeline");
-    if (((const struct args *)args)->rate > RATE_MAX)
-        return lw_usage(err, "--rate is at most %d", RATE_MAX);
+    if (((const struct args *)args)->recording.rate > LW_RATE_MAX)
+        return lw_usage(err, "--rate is at most %d", LW_RATE_MAX);
     session = lw_zalloc(1, sizeof(*session), err);
     if (!session)
         return code;
@@ -324,11 +296,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     session->commit.fd = -1;
     lw_recorder_init(&session->recorder);
     choose_collectors(&session->args);
-    session->after = (struct lw_afterwards){
-        .quiet = session->args.quiet,
-        .no_summary = session->args.no_summary,
-        .output = session->args.output,
-    };
+    session->after = lw_afterwards_of(&session->args.recording);
     if (lw_program_init(&session->program, err)) {
         code = run_session(session, argc, argv, err);
         lw_commit_release(&session->commit);

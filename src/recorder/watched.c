@@ -522,7 +522,7 @@ bool lw_watched_is_over(const struct lw_watched *watched)
     if (!watched->shared.bytes) {
         uint64_t image = lw_facts_image((pid_t)watched->pid);
 
-        return image != 0 && image != watched->image &&
+        return image != 0 && image != watched->image && watched->samples.sampled &&
                !lw_sampled_lives(watched->samples.sampler, watched->samples.sampled);
     }
     return watched->is_replaced ||
