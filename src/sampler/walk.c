@@ -3,19 +3,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "sampler/chunks.h"
+#include "sampler/py_frame.h"
 
 /* Bounds on what a broken or hostile target can make us do. */
 #define DEPTH_MAX 200000u
-#define CHUNKS_MAX 8192u
-#define CHUNK_BYTES_MAX (64u << 20) /* of all chunks of a thread */
 #define LEARN_MAX 20000u
 #define LINKS_MAX 1000u
-/* Read a little more than was used, so that a few more calls do not need another look. */
-#define SLACK_BYTES 1024u
-/* What is read too much before the guess is made smaller again. */
-#define EXCESS_BYTES 8192u
-
-#define TAG_BITS 7u /* objects are aligned to 16 */
 
 /* All that the parts of a walk share. */
 struct context {
@@ -36,67 +30,16 @@ void lw_walk_release(struct lw_walk *walk)
 
 /* ---- one frame ---------------------------------------------------------------------- */
 
-struct frame {
-    uint64_t previous;
-    uint64_t code;
-    uint64_t globals;
-    uint64_t instruction;
-    uint8_t owner;
-    bool is_entry;
-    bool is_executing; /* or has called one that is */
-};
-
-static struct frame parse_frame(const struct lw_py_layout *layout,
-                                const unsigned char *bytes)
-{
-    struct frame frame = { 0 };
-
-    memcpy(&frame.previous, bytes + layout->frame_previous, 8);
-    memcpy(&frame.code, bytes + layout->frame_code, 8);
-    memcpy(&frame.globals, bytes + layout->frame_globals, 8);
-    if (layout->code_is_tagged)
-        frame.code &= ~(uint64_t)TAG_BITS;
-    if (layout->has_data_stack) {
-        memcpy(&frame.instruction, bytes + layout->frame_instruction, 8);
-        frame.owner = bytes[layout->frame_owner];
-        frame.is_executing = true; /* or it would not lie below the top */
-    } else {
-        int32_t lasti;
-
-        memcpy(&lasti, bytes + layout->frame_instruction, 4);
-        frame.instruction = (uint64_t)(int64_t)lasti;
-        frame.is_executing =
-            (int8_t)bytes[layout->frame_state] == layout->state_executing;
-    }
-    if (layout->frame_is_entry != LW_NO_FIELD)
-        frame.is_entry = bytes[layout->frame_is_entry] != 0;
-    else
-        frame.is_entry = !layout->has_data_stack; /* then C runs each frame anew */
-    return frame;
-}
-
-static bool is_shim(const struct lw_py_layout *layout, const struct frame *frame)
-{
-    return layout->has_shims && (frame->owner == layout->owner_shim ||
-                                 frame->owner == layout->owner_shim_too);
-}
-
-/* How much of a frame is read: what comes before its variables. */
-static uint32_t frame_len(const struct lw_py_layout *layout)
-{
-    return layout->has_data_stack ? layout->frame_locals : layout->frame_state + 8;
-}
-
 /* The frame at ADDRESS as copy WHICH has it. */
 static bool get_frame(const struct context *at, int which, uint64_t address,
-                      struct frame *frame)
+                      struct lw_py_frame *frame)
 {
     const unsigned char *bytes =
-        lw_snapshot_at(at->snapshot, which, address, frame_len(at->layout));
+        lw_snapshot_at(at->snapshot, which, address, lw_py_frame_len(at->layout));
 
     if (!bytes)
         return false;
-    *frame = parse_frame(at->layout, bytes);
+    *frame = lw_py_frame_parse(at->layout, bytes);
     return true;
 }
 
@@ -105,9 +48,9 @@ static bool get_frame(const struct context *at, int which, uint64_t address,
 enum agreement { MISSING, CHANGED, SAME };
 
 static enum agreement get_same_frame(const struct context *at, uint64_t address,
-                                     struct frame *frame)
+                                     struct lw_py_frame *frame)
 {
-    struct frame first;
+    struct lw_py_frame first;
 
     if (!get_frame(at, LW_FIRST, address, &first) ||
         !get_frame(at, LW_SECOND, address, frame))
@@ -131,22 +74,7 @@ static bool held_still(const struct context *at, uint64_t address, size_t len)
     return first && second && memcmp(first, second, len) == 0;
 }
 
-static int32_t instruction_of(const struct lw_py_layout *layout,
-                              const struct frame *frame)
-{
-    uint64_t start = frame->code + layout->code_bytecode;
-
-    if (!layout->has_data_stack) {
-        int64_t lasti = (int64_t)frame->instruction;
-
-        return (int32_t)(layout->lasti_counts_units ? lasti * 2 : lasti);
-    }
-    if (frame->instruction < start || frame->instruction - start > INT32_MAX)
-        return -1; /* has not begun */
-    return (int32_t)(frame->instruction - start);
-}
-
-static bool push(struct context *at, uint64_t address, const struct frame *frame,
+static bool push(struct context *at, uint64_t address, const struct lw_py_frame *frame,
                  uint32_t code)
 {
     struct lw_walk *walk = at->walk;
@@ -160,13 +88,13 @@ static bool push(struct context *at, uint64_t address, const struct frame *frame
     walk->frames[walk->count++] = (struct lw_walk_frame){
         .address = address,
         .code = code,
-        .instruction = instruction_of(at->layout, frame),
+        .instruction = lw_py_frame_instruction(at->layout, frame),
         .is_entry = frame->is_entry,
     };
     return true;
 }
 
-static uint32_t code_of(struct context *at, const struct frame *frame)
+static uint32_t code_of(struct context *at, const struct lw_py_frame *frame)
 {
     return lw_code_cache_at(at->codes, at->memory, frame->code, frame->globals,
                             at->now_ns);
@@ -177,16 +105,16 @@ bool lw_walk_alone(struct lw_code_cache *codes, struct lw_memory *memory,
 {
     const struct lw_py_layout *layout = codes->layout;
     unsigned char bytes[256];
-    struct frame frame;
+    struct lw_py_frame frame;
 
-    if (frame_len(layout) > sizeof(bytes) ||
-        !lw_memory_get(memory, address, bytes, frame_len(layout)))
+    if (lw_py_frame_len(layout) > sizeof(bytes) ||
+        !lw_memory_get(memory, address, bytes, lw_py_frame_len(layout)))
         return false;
-    frame = parse_frame(layout, bytes);
+    frame = lw_py_frame_parse(layout, bytes);
     *found = (struct lw_walk_frame){
         .address = address,
         .code = lw_code_cache_at(codes, memory, frame.code, frame.globals, now_ns),
-        .instruction = instruction_of(layout, &frame),
+        .instruction = lw_py_frame_instruction(layout, &frame),
         .is_entry = frame.is_entry,
     };
     return found->code > 0;
@@ -194,81 +122,12 @@ bool lw_walk_alone(struct lw_code_cache *codes, struct lw_memory *memory,
 
 /* ---- what to read ------------------------------------------------------------------- */
 
-static uint64_t chunk_word(const struct context *at, uint64_t chunk, uint32_t offset)
-{
-    uint64_t value;
-
-    return lw_memory_u64(at->memory, chunk + offset, &value) ? value : 0;
-}
-
-/* The chunks as they are now, newest first. */
-static bool plan_chunks(struct context *at, uint64_t chunk, uint64_t top)
-{
-    const struct lw_py_layout *layout = at->layout;
-    uint64_t used = top - chunk + SLACK_BYTES, all = 0;
-
-    lw_snapshot_drop_chunks(at->snapshot);
-    for (unsigned i = 0; chunk && i < CHUNKS_MAX; i++) {
-        uint64_t size = chunk_word(at, chunk, layout->chunk_size);
-
-        if (size > CHUNK_BYTES_MAX || size < layout->chunk_data)
-            return false;
-        if (i > 0) {
-            uint64_t words = chunk_word(at, chunk, layout->chunk_top);
-
-            used = words < size ? layout->chunk_data + 8 * words : size;
-        }
-        used = used < size ? used : size;
-        all += used;
-        if (all > CHUNK_BYTES_MAX ||
-            !lw_snapshot_add_chunk(at->snapshot, chunk, (uint32_t)used))
-            return false;
-        chunk = chunk_word(at, chunk, layout->chunk_previous);
-    }
-    return true;
-}
-
-/* Are the chunks that were read still the thread's, as far as they are used? */
-static bool has_chunks(const struct context *at)
-{
-    const struct lw_snapshot *snapshot = at->snapshot;
-    const struct lw_thread_words *words = &at->words[LW_SECOND];
-    const struct lw_snapshot_piece *newest = snapshot->chunks;
-    uint64_t used = words->top - words->chunk;
-
-    if (words->chunk == 0)
-        return snapshot->chunk_count == 0;
-    if (snapshot->chunk_count == 0 || newest->place == 0 ||
-        newest->address != words->chunk || words->top < words->chunk ||
-        used > newest->len)
-        return false;
-    for (size_t i = 0; i < snapshot->chunk_count; i++) {
-        const unsigned char *head = snapshot->copies[LW_SECOND] + newest[i].place;
-        uint64_t previous;
-
-        memcpy(&previous, head + at->layout->chunk_previous, 8);
-        if (previous != (i + 1 < snapshot->chunk_count ? newest[i + 1].address : 0))
-            return false;
-    }
-    return true;
-}
-
-static void shrink_newest(const struct context *at)
-{
-    const struct lw_thread_words *words = &at->words[LW_SECOND];
-    struct lw_snapshot_piece *newest = at->snapshot->chunks;
-
-    if (at->snapshot->chunk_count > 0 &&
-        newest->len > words->top - words->chunk + EXCESS_BYTES)
-        newest->len = (uint32_t)(words->top - words->chunk + SLACK_BYTES);
-}
-
 /* Follow the links from ADDRESS to the root, and have the frames that were not read, which
  * are read one by one now, read with the others from now on. */
 static bool learn_frames(struct context *at, uint64_t address)
 {
     const struct lw_py_layout *layout = at->layout;
-    const uint32_t len = frame_len(layout);
+    const uint32_t len = lw_py_frame_len(layout);
     unsigned char bytes[LW_LAYOUT_COPY_MAX];
     size_t frames = at->snapshot->frame_count;
     unsigned learnt = 0;
@@ -286,7 +145,7 @@ static bool learn_frames(struct context *at, uint64_t address)
             frames++;
             learnt++;
         }
-        address = parse_frame(layout, known ? known : bytes).previous;
+        address = lw_py_frame_parse(layout, known ? known : bytes).previous;
     }
     return learnt > 0;
 }
@@ -302,7 +161,7 @@ static bool is_calling(const struct context *at, uint64_t address, uint32_t code
     uint32_t len = at->codes->codes[code].frame_bytes;
 
     if (!chunk)
-        return held_still(at, address, frame_len(at->layout));
+        return held_still(at, address, lw_py_frame_len(at->layout));
     if (callee != 0 && chunk == lw_snapshot_chunk(at->snapshot, callee) &&
         address + len != callee)
         return false;
@@ -325,20 +184,20 @@ static enum agreement climb_down(struct context *at, uint64_t address,
                                  uint64_t *missing)
 {
     /* As many as fit into what was read. */
-    const size_t frames_max = at->snapshot->copy_capacity / frame_len(at->layout);
+    const size_t frames_max = at->snapshot->copy_capacity / lw_py_frame_len(at->layout);
     const uint64_t leaf = address;
     uint64_t callee = 0;
 
     at->walk->count = 0;
     for (size_t links = 0; address; links++) {
-        struct frame frame;
+        struct lw_py_frame frame;
         enum agreement agreement = get_same_frame(at, address, &frame);
         uint32_t code;
 
         *missing = address;
         if (agreement != SAME)
             return agreement;
-        if (is_shim(at->layout, &frame)) {
+        if (lw_py_frame_is_shim(at->layout, &frame)) {
             if (at->walk->count > 0)
                 at->walk->frames[at->walk->count - 1].is_entry = true;
         } else {
@@ -373,14 +232,14 @@ static bool push_between(struct context *at, uint64_t address, uint64_t caller,
     unsigned links = 0;
 
     while (address != caller) {
-        struct frame frame;
+        struct lw_py_frame frame;
         uint32_t code;
 
         if (address == 0 || links++ > LINKS_MAX ||
             lw_snapshot_chunk(at->snapshot, address) ||
             get_same_frame(at, address, &frame) != SAME)
             goto broken;
-        if (is_shim(at->layout, &frame)) {
+        if (lw_py_frame_is_shim(at->layout, &frame)) {
             if (at->walk->count > first)
                 at->walk->frames[at->walk->count - 1].is_entry = true;
             else
@@ -408,7 +267,7 @@ static bool is_waiting(const struct context *at, uint64_t caller, uint64_t end)
                       lw_snapshot_chunk(at->snapshot, caller) ==
                               lw_snapshot_chunk(at->snapshot, end)
                           ? end - caller
-                          : frame_len(at->layout));
+                          : lw_py_frame_len(at->layout));
 }
 
 /* The frames of one chunk, oldest first, from START to END; *CALLER is the last frame
@@ -416,8 +275,8 @@ static bool is_waiting(const struct context *at, uint64_t caller, uint64_t end)
 static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
                         uint64_t *caller)
 {
-    while (start + frame_len(at->layout) <= end) {
-        struct frame frame;
+    while (start + lw_py_frame_len(at->layout) <= end) {
+        struct lw_py_frame frame;
         uint32_t code;
 
         if (get_same_frame(at, start, &frame) != SAME)
@@ -486,7 +345,7 @@ static bool is_known_without_cframe(struct context *at)
 static bool is_called_by(const void *owner, uint32_t number, const void *key)
 {
     const struct context *at = owner;
-    struct frame frame;
+    struct lw_py_frame frame;
 
     return get_same_frame(at, at->snapshot->frames[number - 1].address, &frame) ==
                SAME &&
@@ -500,7 +359,7 @@ static bool map_callers(struct context *at)
     lw_map_reset(&snapshot->by_caller);
     for (size_t i = 0; i < snapshot->frame_count; i++) {
         uint32_t idle = snapshot->frames[i].idle;
-        struct frame frame;
+        struct lw_py_frame frame;
 
         if (get_same_frame(at, snapshot->frames[i].address, &frame) == SAME &&
             !lw_map_add(&snapshot->by_caller, lw_hash_u64(frame.previous),
@@ -523,10 +382,11 @@ static void climb_objects(struct context *at)
     while (at->walk->count < snapshot->frame_count) {
         uint32_t number = lw_map_find(&snapshot->by_caller, lw_hash_u64(caller),
                                       is_called_by, at, &caller);
-        struct frame frame;
+        struct lw_py_frame frame;
         uint32_t code;
 
-        if (number == 0 || (caller && !held_still(at, caller, frame_len(at->layout))))
+        if (number == 0 ||
+            (caller && !held_still(at, caller, lw_py_frame_len(at->layout))))
             return;
         caller = snapshot->frames[number - 1].address;
         if (get_same_frame(at, caller, &frame) != SAME)
@@ -548,7 +408,7 @@ static bool push_leaf(struct context *at, int which, int before, int after)
     const struct lw_thread_words *words = at->words;
     const struct lw_walk *walk = at->walk;
     uint64_t address = words[before].frame, caller;
-    struct frame frame;
+    struct lw_py_frame frame;
     uint32_t code;
 
     if (walk->count == 0 || address == 0 || words[after].frame != address ||
@@ -559,7 +419,7 @@ static bool push_leaf(struct context *at, int which, int before, int after)
         return true;
     if ((at->layout->has_data_stack && !lw_snapshot_chunk(at->snapshot, address)) ||
         !get_frame(at, which, address, &frame) || frame.previous != caller ||
-        !frame.is_executing || is_shim(at->layout, &frame))
+        !frame.is_executing || lw_py_frame_is_shim(at->layout, &frame))
         return false;
     code = code_of(at, &frame);
     return code > 0 && push(at, address, &frame, code);
@@ -574,11 +434,9 @@ static bool is_ready(struct context *at)
     bool is_known = words->cframe == at->snapshot->cframe;
 
     at->snapshot->cframe = words->cframe;
-    if (!at->layout->has_data_stack || has_chunks(at))
+    if (!at->layout->has_data_stack || lw_chunks_hold(at->snapshot, at->layout, words))
         return is_known;
-    if (words->top < words->chunk || words->top - words->chunk > CHUNK_BYTES_MAX ||
-        !plan_chunks(at, words->chunk, words->top))
-        lw_snapshot_drop_chunks(at->snapshot);
+    lw_chunks_plan(at->snapshot, at->layout, at->memory, words);
     return false;
 }
 
@@ -611,7 +469,8 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
     walk->count = 0;
     walk->is_moving = false;
     if (!is_ready(&at)) {
-        if (!at.layout->has_data_stack || !has_chunks(&at)) {
+        if (!at.layout->has_data_stack ||
+            !lw_chunks_hold(snapshot, at.layout, &at.words[LW_SECOND])) {
             walk->is_moving = true;
             return is_last ? LW_WALK_DONE : LW_WALK_AGAIN;
         }
@@ -625,7 +484,6 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
     if (agreement == MISSING && !is_last && learn_frames(&at, missing))
         return LW_WALK_AGAIN;
     if (agreement != SAME) {
-        walk->is_moving = true;
         if (at.layout->has_data_stack)
             climb_up(&at, &last);
         else
@@ -633,7 +491,7 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
         walk->is_moving = !push_leaf(&at, LW_FIRST, LW_FIRST, LW_BETWEEN) &&
                           !push_leaf(&at, LW_SECOND, LW_BETWEEN, LW_SECOND);
     }
-    shrink_newest(&at);
+    lw_chunks_shrink(snapshot, &at.words[LW_SECOND]);
     if (!lw_snapshot_drop_idle(snapshot)) {
         /* Then it knows fewer. */
     }
