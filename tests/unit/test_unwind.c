@@ -226,6 +226,8 @@ TEST(every_instruction_of_a_program_has_its_callers)
 
 /* ---- made by hand ---------------------------------------------------------------------- */
 
+#if defined(__x86_64__) /* by the numbers of its registers */
+
 /* An .eh_frame of one function of 0x20 bytes at CODE, whose instructions are given. */
 #define HEADER 0x10000u
 #define CODE 0x8000u
@@ -285,7 +287,6 @@ static bool find(struct made *made, uint64_t pc, struct lw_unwind_row *row)
     return lw_unwind_row_find(row, &made->memory, HEADER, pc, scratch, sizeof(scratch));
 }
 
-#if defined(__x86_64__)
 /* push rbp; mov rbp, rsp; ...; leave; ret */
 static const unsigned char with_frame[] = {
     0x41,         0x0e, 16,
