@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+
+# Those that the sampler knows: all in `make matrix`, else one of each kind (frames that
+# are objects, a data stack, offsets that the interpreter tells).
+WANTED = os.environ.get("LAPWING_VERSIONS", "").split()
+SAMPLED = ["3.9", *WANTED] if WANTED else ["3.9", "3.11", "3.13"]
 
 
 @cache

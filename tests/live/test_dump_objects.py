@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pythons import ROOT, interpreter
+from pythons import ROOT, SAMPLED, interpreter
 
 PROGRAM = ROOT / "tests" / "programs" / "inspected.py"
-VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
 
 LOCALS = {
     "numbers": {
@@ -94,7 +93,7 @@ def run(*words: str | Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=SAMPLED)
 def dumped(request: pytest.FixtureRequest, lapwing: str) -> Iterator[Dump]:
     with inspected(request.param) as pid:
         yield json.loads(run(lapwing, "dump", "--json", "--locals", pid))

@@ -33,8 +33,12 @@ def stacks(sampled: sampling.Sampled) -> dict[tuple[int, str], int]:
     return found
 
 
-def sample(python: str, kind: str, rate: float = 500) -> sampling.Sampled:
+def sample(
+    python: str, kind: str, rate: float = 500, settle: float = 0
+) -> sampling.Sampled:
+    """SETTLE: seconds until the program is where it stays."""
     with sampling.running([python, PROGRAM, kind]) as program:
+        time.sleep(settle)
         process = sampling.start(program.pid, rate, SECONDS, SAMPLES, "--native")
         return sampling.finish(process)
 
@@ -119,7 +123,7 @@ def test_threads_that_sleep_are_seen_and_not_woken(version: str) -> None:
         r"threading\.py:\d+:_bootstrap;threading\.py:\d+:_bootstrap_inner;"
         rf"threading\.py:\d+:run;{python_frame('doze')}{waits}"
     )
-    sampled = sample(interpreter(version), "sleep")
+    sampled = sample(interpreter(version), "sleep", settle=1)
     check(sampled, f"({main}|{other})", f"{main}|{other}")
     named = {"select", "clock_nanosleep", "nanosleep", "pselect"}
     for _tid, stack in stacks(sampled):

@@ -32,7 +32,7 @@ SLEEPS = "print('ready', flush=True)\nimport time\ntime.sleep(60)"
 
 
 def command(lapwing: str, python: str, folder: Path, script: str) -> list[str]:
-    options = ["run", "-q", "-o", str(folder / "x.lap"), "--"]
+    options = ["run", "--calls", "-q", "-o", str(folder / "x.lap"), "--"]
     return [lapwing, *options, python, "-c", script]
 
 

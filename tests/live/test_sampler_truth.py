@@ -23,7 +23,7 @@ Z = 4.0 if IS_LONG else 5.0
 # Functions that are alike to the byte still differ by where their code happens to lie.
 ALIKE = 0.01
 NAME, LINE = 2, 3  # parts of a frame
-LEAST = 0.9  # of the samples are in what is looked at
+LEAST = 0.8  # of the samples are in what is looked at
 # Impossible stacks at most, as shares.
 TORN = {"calls": 0.0001, "generators": 0.005}
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pythons import interpreter
+from pythons import SAMPLED, interpreter
 from recording import PROGRAMS, view
 
-VERSIONS = "3.9 3.10 3.11 3.12 3.13 3.14 3.15".split()
 
 BURN = """
 import sys, threading, time
@@ -65,7 +64,7 @@ def functions(lapwing: str, folder: Path) -> dict[str, dict[str, Any]]:
     return {row["function"]: row for row in view(lapwing, folder, "functions")["rows"]}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", SAMPLED)
 def test_a_run_is_sampled_by_default(
     lapwing: str, version: str, tmp_path: Path
 ) -> None:
@@ -154,7 +153,7 @@ def test_where_reading_is_refused_it_goes_through_a_descriptor(
     assert functions(lapwing, tmp_path)["burn"]["self_ns"] > 0.4e9
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", SAMPLED)
 def test_attach_to_one_that_runs(lapwing: str, version: str, tmp_path: Path) -> None:
     (tmp_path / "burn.py").write_text(BURN.replace("0.8", "30"))
     words = [interpreter(version), "burn.py"]
