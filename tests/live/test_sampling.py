@@ -15,7 +15,6 @@ import pytest
 from pythons import SAMPLED, interpreter
 from recording import PROGRAMS, view
 
-
 BURN = """
 import sys, threading, time
 
