@@ -141,6 +141,26 @@ static bool add_recorded(struct summary *s, struct lw_error *err)
 }
 
 /* What the threads did meanwhile, where samples say it; the states overlap. */
+/* A frame of the recorder's own, such as "(moving)": not a function to look at. */
+static bool is_note(const struct summary *s, const struct lw_function *function)
+{
+    return lw_profile_frame(s->profile, function->frame)->kind == LW_FRAME_NOTE;
+}
+
+/* ", 2.1 % (moving)": time of which the function is not known. */
+static void add_notes(struct summary *s, uint64_t wall_ns)
+{
+    for (size_t i = 0; i < s->graph->function_count; i++) {
+        const struct lw_function *function = &s->graph->functions[i];
+
+        if (!is_note(s, function) || !(function->cost.self_s > 0))
+            continue;
+        lw_buf_add_text(&s->text, ", ");
+        lw_units_add_share(&s->text, function->cost.self_s * 1e9 / (double)wall_ns);
+        lw_buf_addf(&s->text, " %s", function->name);
+    }
+}
+
 static bool add_states(struct summary *s, struct lw_error *err)
 {
     const struct lw_profile *profile = s->profile;
@@ -169,6 +189,7 @@ static bool add_states(struct summary *s, struct lw_error *err)
                            (double)sums_ns[state] / (double)sums_ns[LW_STATES_WALL]);
         lw_buf_add_text(&s->text, lw_states_phrase((enum lw_states)state));
     }
+    add_notes(s, sums_ns[LW_STATES_WALL]);
     add_row(s, "of that", NAN, NAN);
     return true;
 }
@@ -245,7 +266,8 @@ static bool add_functions(struct summary *s, const char *what, const char *key,
             &s->graph->functions[selection.functions[i]];
         double seconds = mine ? function->cost.total_s : function->cost.self_s;
 
-        if (!(seconds > 0) || (mine && strcmp(function->name, "<module>") == 0))
+        if (!(seconds > 0) || is_note(s, function) ||
+            (mine && strcmp(function->name, "<module>") == 0))
             continue;
         add_function(s, shown ? "" : what, function, seconds, mine);
         if (shown++ == 0)

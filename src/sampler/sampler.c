@@ -14,6 +14,9 @@
 #define SECOND_NS 1000000000ull
 /* With nobody to sample, how often to look whether there is. */
 #define IDLE_NS 10000000ull
+/* Who asks for a sample more often than this gives a processor to it: to go to sleep and
+ * to be woken takes as long as the sample itself. */
+#define WAKING_NS 80000
 /* How often to look whether a thread that did not stop in time has stopped by now. */
 #define SETTLE_NS 200000ull
 
@@ -64,6 +67,15 @@ static void sleep_until(uint64_t when_ns)
 
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) == EINTR)
         ;
+}
+
+static void spin_until(uint64_t when_ns)
+{
+    while (lw_clock_ns() < when_ns) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause(); /* whoever shares the core gets more of it */
+#endif
+    }
 }
 
 /* ---- the thread --------------------------------------------------------------------- */
@@ -128,7 +140,10 @@ static void rest_until(struct lw_sampler *sampler, uint64_t when_ns)
 {
     while (lw_pause_settle(&sampler->pause) && lw_clock_ns() + SETTLE_NS < when_ns)
         sleep_until(lw_clock_ns() + SETTLE_NS);
-    sleep_until(when_ns);
+    if (sampler->period_ns < WAKING_NS && when_ns < lw_clock_ns() + 4 * WAKING_NS)
+        spin_until(when_ns);
+    else
+        sleep_until(when_ns);
 }
 
 static void *run(void *argument)
