@@ -21,9 +21,9 @@ NAMES = ["richards", "deltablue", "raytrace", "go", "chaos", "hexiom"]
 RATE = 5000
 SAMPLES = 50_000 if IS_LONG else 5_000
 FOR_EVER = "100000"  # loops
-# A program that nobody stops may make two calls and two returns between every two looks:
-# seen once in some 200,000 samples of these programs (test_sampler_truth has the bound
-# that counts). What is systematically wrong comes far more often.
+# A program that nobody stops may call and return twice between any two looks: seen once
+# in some 200,000 samples of these programs (test_sampler_truth has the bound that
+# counts). What is systematically wrong comes far more often.
 TORN_MOST = 0.0005
 ENV = {**os.environ, "PYTHONHASHSEED": "0"}
 
