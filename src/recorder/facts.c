@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "sampler/os.h"
 
 #define COMMAND_BYTES 400 /* of a command line for a person: some lines of a terminal */
 #define ENVIRON_BYTES \
@@ -162,24 +163,9 @@ int64_t lw_facts_rank(pid_t pid)
 
 uint64_t lw_facts_image(pid_t pid)
 {
-    enum { START_STACK = 28, AFTER_NAME = 3 }; /* fields of /proc/PID/stat, from 1 */
-    char text[2048], *at;
-    ssize_t len;
-    int fd;
+    struct lw_os_process process;
 
-    snprintf(text, sizeof(text), "/proc/%d/stat", (int)pid);
-    fd = open(text, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    len = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (len <= 0)
-        return 0;
-    text[len] = '\0';
-    at = strrchr(text, ')'); /* ends the name, which may hold anything */
-    for (int field = AFTER_NAME; at && field <= START_STACK; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at, NULL, 10) : 0;
+    return lw_os_process(pid, &process, NULL) ? process.stack_start : 0;
 }
 
 /* The first version of struct pidfd_info (linux/pidfd.h), which headers older than the

@@ -72,9 +72,7 @@ static void drop_dead(struct lw_follow *follow)
     size_t kept = 0;
 
     for (size_t i = 0; i < follow->count; i++) {
-        struct lw_os_process process;
-
-        if (lw_os_process(follow->list[i].pid, &process, NULL) && process.state != 'Z')
+        if (lw_os_lives(follow->list[i].pid))
             follow->list[kept++] = follow->list[i];
     }
     follow->count = kept;

@@ -214,20 +214,14 @@ static void add_note(struct lw_recorder *recorder, const char *sentence)
     lw_buf_release(&note);
 }
 
-static bool has_ended(pid_t pid)
-{
-    struct lw_os_process process;
-
-    return !lw_os_process(pid, &process, NULL) || process.state == 'Z';
-}
-
 /* What ERR says of PID is why; but many a child is just too quick. */
 static void note_not_sampled(struct lw_recorder *recorder, pid_t pid,
                              struct lw_error *err)
 {
     lw_error_prefix(err, "not sampled");
     lw_processes_note_loss(
-        recorder, has_ended(pid) ? "ended before they could be sampled" : err->text, 1);
+        recorder, lw_os_lives(pid) ? err->text : "ended before they could be sampled",
+        1);
 }
 
 /* MEMORY_FD is ours. */

@@ -24,6 +24,9 @@ struct lw_os_process {
 bool lw_os_process(pid_t pid, struct lw_os_process *process, struct lw_error *err)
     LW_MUST_CHECK;
 
+/* Is it there, and not only as a memory of its parent's (a zombie)? */
+bool lw_os_lives(pid_t pid);
+
 /* A file that is mapped into a process, from its beginning. */
 struct lw_os_image {
     uint64_t base;    /* where the file's first byte lies */

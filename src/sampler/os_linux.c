@@ -109,6 +109,13 @@ bool lw_os_process(pid_t pid, struct lw_os_process *process, struct lw_error *er
     return done || fail_gone(pid, err);
 }
 
+bool lw_os_lives(pid_t pid)
+{
+    struct lw_os_process process;
+
+    return lw_os_process(pid, &process, NULL) && process.state != 'Z';
+}
+
 /* ---- maps --------------------------------------------------------------------------- */
 
 struct map_line {

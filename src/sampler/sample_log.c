@@ -136,12 +136,6 @@ static bool find_function(struct lw_sample_log *log, const struct lw_native *nat
     return true;
 }
 
-void lw_sample_log_forget_codes(struct lw_sample_log *log)
-{
-    log->place_count = 0;
-    lw_map_reset(&log->by_place);
-}
-
 /* ---- samples ------------------------------------------------------------------------ */
 
 /* MERGED (see sampler/native.h), if not NULL, says which frames of both kinds. */

@@ -47,7 +47,5 @@ void lw_sample_log_release(struct lw_sample_log *log); /* zeroed is fine */
 /* Add TARGET's threads as they were just sampled, each standing for WEIGHT_NS. */
 void lw_sample_log_add(struct lw_sample_log *log, const struct lw_target *target,
                        uint64_t now_ns, uint64_t weight_ns);
-/* The process has become another program: numbers of codes mean something else now. */
-void lw_sample_log_forget_codes(struct lw_sample_log *log);
 
 #endif
