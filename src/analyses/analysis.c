@@ -222,3 +222,17 @@ void lw_analysis_add_share(struct lw_table *table, double part, double whole)
     else
         lw_table_add_none(table);
 }
+
+const struct lw_trace *lw_analysis_trace(const struct lw_profile *profile,
+                                         const char *view, struct lw_error *err)
+{
+    const char *format = lw_profile_fact(profile, "format");
+
+    if (profile->trace && profile->trace->event_count > 0)
+        return profile->trace;
+    lw_fail(err, LW_ERR_UNSUPPORTED,
+            "%s is a view of what torch.profiler writes (.pt.trace.json), and this %s "
+            "has no such events",
+            view, format && strcmp(format, "lap") != 0 ? "file" : "run");
+    return NULL;
+}

@@ -19,6 +19,11 @@ struct lw_analysis {
     const char *summary; /* one phrase: the question */
     unsigned want;       /* enum lw_want: what it looks at */
     const char *sort;    /* the sort key if none was given; NULL: it takes none */
+    bool sorts_columns;  /* its sort keys are its table's columns, and it calls
+                           lw_analysis_arrange() at its end */
+    const char *by;      /* what its rows may be, "name|shape|stack", the usual first;
+                           NULL: always the same */
+    const char *compat;  /* whose definitions it also knows: "tb|hta"; NULL: nobody's */
     bool takes_restrictions;
     uint64_t usual_rows; /* how many of its rows a person wants at first; 0: all */
 
@@ -26,6 +31,10 @@ struct lw_analysis {
      * caller checks the table's own failure. */
     bool (*run)(const struct lw_profile *profile, const struct lw_query *query,
                 struct lw_table *table, struct lw_error *err);
+    /* The same of two profiles, the second being the later; `run` is NULL then. */
+    bool (*run_pair)(const struct lw_profile *before, const struct lw_profile *after,
+                     const struct lw_query *query, struct lw_table *table,
+                     struct lw_error *err);
 };
 
 /* All analyses, sorted by name, from analyses.def. */
@@ -44,7 +53,19 @@ bool lw_analysis_run(const struct lw_analysis *analysis,
                      const struct lw_profile *profile, const struct lw_query *query,
                      struct lw_table *table, struct lw_error *err) LW_MUST_CHECK;
 
+/* Sort, restrict and cut the rows of TABLE as QUERY says: its columns are names of the
+ * table's own, its patterns are matched with the first cell of text of a row, and a row
+ * that stays keeps the rows below it. Numbers are sorted with the largest first. What was
+ * cut is noted. */
+bool lw_analysis_arrange(struct lw_table *table, const struct lw_query *query,
+                         struct lw_error *err) LW_MUST_CHECK;
+
 /* What several analyses say in the same way: */
+
+/* The trace of PROFILE. NULL: there is none (LW_ERR_UNSUPPORTED), and the sentence says
+ * of what VIEW is a view. */
+const struct lw_trace *lw_analysis_trace(const struct lw_profile *profile,
+                                         const char *view, struct lw_error *err);
 
 /* A note for each cause of loss: what is missing from the profile; and one if its times
  * are something else (the fact "unit"). */

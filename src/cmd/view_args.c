@@ -24,6 +24,12 @@ static bool parse_share(const char *text, double *share, struct lw_error *err)
 static bool add_sorting(const struct lw_view_args *args, const struct lw_analysis *view,
                         unsigned usual, struct lw_query *query, struct lw_error *err)
 {
+    if (view->sorts_columns) {
+        for (size_t i = 0; i < args->sort.count; i++)
+            if (!lw_query_add_column(query, args->sort.texts[i], err))
+                return false;
+        return true;
+    }
     for (size_t i = 0; i < args->sort.count; i++)
         if (!lw_query_add_key(query, args->sort.texts[i], err))
             return false;
@@ -63,6 +69,41 @@ static bool add_restrictions(const struct lw_view_args *args,
     return true;
 }
 
+/* Is WORD one of LIST, which are parted by '|'? */
+static bool is_listed(const char *word, const char *list)
+{
+    size_t len = strlen(word);
+
+    for (const char *at = list; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (strncmp(at, word, len) == 0 && (at[len] == '|' || !at[len]))
+            return true;
+    }
+    return false;
+}
+
+/* What only views of a trace take. QUERY's `by` is at least the view's usual word. */
+static bool add_trace_args(const struct lw_view_args *args,
+                           const struct lw_analysis *view, struct lw_query *query,
+                           struct lw_error *err)
+{
+    static const char *const compats[] = { NULL, "tb", "hta" }; /* enum lw_compat */
+    const char *compat = compats[args->compat];
+
+    if (args->by && !view->by)
+        return lw_fail(err, LW_ERR_USAGE, "%s takes no --by", view->name);
+    if (args->by && !is_listed(args->by, view->by))
+        return lw_fail(err, LW_ERR_USAGE, "%s --by takes %s, not '%s'", view->name,
+                       view->by, args->by);
+    if (compat && (!view->compat || !is_listed(compat, view->compat)))
+        return lw_fail(err, LW_ERR_USAGE, "%s has no definitions of %s", view->name,
+                       compat);
+    query->by = args->by ? args->by : view->by;
+    query->rank = args->rank;
+    query->compat = (enum lw_compat)args->compat;
+    return true;
+}
+
 bool lw_view_args_ask(const struct lw_view_args *args, const struct lw_analysis *view,
                       char *const *words, size_t count, unsigned usual,
                       struct lw_query *query, struct lw_error *err)
@@ -78,6 +119,7 @@ bool lw_view_args_ask(const struct lw_view_args *args, const struct lw_analysis 
     query->min_share = usual & LW_USUAL_ROWS ? LW_USUAL_SHARE : 0;
     return (!args->min_share || parse_share(args->min_share, &query->min_share, err)) &&
            add_sorting(args, view, usual, query, err) &&
+           add_trace_args(args, view, query, err) &&
            add_restrictions(args, view, words, count, usual, query, err);
 }
 
@@ -86,5 +128,5 @@ bool lw_view_args_given(const struct lw_view_args *args)
     return args->sort.count || args->reverse || args->strip || args->mine ||
            args->match.count || args->limit != LW_NO_LIMIT || args->min_share ||
            args->depth || args->thread || args->process || args->source ||
-           args->states || args->error;
+           args->states || args->error || args->by || args->rank || args->compat;
 }

@@ -22,6 +22,9 @@ struct lw_view_args {
     unsigned source; /* enum lw_graph_source */
     unsigned states; /* enum lw_states */
     bool error;
+    const char *by;
+    const char *rank;
+    unsigned compat; /* enum lw_compat */
 };
 
 /* clang-format off */
@@ -32,7 +35,8 @@ struct lw_view_args {
     LW_OPT_HEADING("Which functions, and in what order"), \
     { 's', "sort", LW_ARG_LIST, offsetof(type, member.sort), "KEY", \
       "sort by KEY: calls, cumulative, file, line, module, name, nfl, pcalls, stdname " \
-      "or time (pstats' abbreviations work); again for equal ones" }, \
+      "or time (pstats' abbreviations work); again for equal ones. Views of a torch " \
+      "trace: by one of their columns" }, \
     { 'r', "reverse", LW_ARG_FLAG, offsetof(type, member.reverse), NULL, \
       "turn the order round" }, \
     { 'm', "mine", LW_ARG_FLAG, offsetof(type, member.mine), NULL, \
@@ -59,7 +63,15 @@ struct lw_view_args {
     { 0, "state", LW_ARG_CHOICE, offsetof(type, member.states), LW_STATES_WORDS, \
       LW_STATES_HELP }, \
     { 0, "error", LW_ARG_FLAG, offsetof(type, member.error), NULL, \
-      "how far off shares of samples may be; JSON and CSV always say it" }
+      "how far off shares of samples may be; JSON and CSV always say it" }, \
+    LW_OPT_HEADING("Torch traces"), \
+    { 0, "by", LW_ARG_TEXT, offsetof(type, member.by), "WHAT", \
+      "what the rows are: the list of views says which there are" }, \
+    { 0, "rank", LW_ARG_TEXT, offsetof(type, member.rank), "N", \
+      "only this rank of a job" }, \
+    { 0, "compat", LW_ARG_CHOICE, offsetof(type, member.compat), LW_COMPAT_WORDS, \
+      "with another tool's definitions, where they differ: tb is TensorBoard's " \
+      "profiler plugin, hta Holistic Trace Analysis" }
 /* clang-format on */
 
 /* What is done when nobody says otherwise. */

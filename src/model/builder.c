@@ -310,11 +310,26 @@ bool lw_builder_calls(struct lw_builder *builder, const struct lw_call_row *row,
     return true;
 }
 
+struct lw_trace *lw_builder_trace(struct lw_builder *builder, struct lw_error *err)
+{
+    if (!builder->profile->trace)
+        builder->profile->trace = lw_zalloc(1, sizeof(struct lw_trace), err);
+    return builder->profile->trace;
+}
+
+static bool finish_trace(struct lw_builder *builder, struct lw_error *err)
+{
+    struct lw_profile *profile = builder->profile;
+
+    return !profile->trace ||
+           lw_trace_finish(profile->trace, lw_strings_count(profile->strings), err);
+}
+
 struct lw_profile *lw_builder_finish(struct lw_builder *builder, struct lw_error *err)
 {
     struct lw_profile *profile = NULL;
 
-    if (sum_calls(builder, err)) {
+    if (sum_calls(builder, err) && finish_trace(builder, err)) {
         profile = builder->profile;
         builder->profile = NULL;
     }

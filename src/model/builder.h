@@ -15,7 +15,8 @@ struct lw_builder *lw_builder_new(struct lw_error *err);
 void lw_builder_free(struct lw_builder *builder); /* and the profile, if not taken */
 /* The finished profile; the builder is freed. Rows of `calls` that name the same
  * (thread, stack) have been added up; threads, spans and samples are in the order in
- * which they came. NULL (only for memory): the builder is freed as well. */
+ * which they came; a trace is checked and joined up. NULL: the builder is freed as
+ * well. */
 struct lw_profile *lw_builder_finish(struct lw_builder *builder, struct lw_error *err);
 /* The profile being built, to look at. Borrowed until the next add. */
 const struct lw_profile *lw_builder_profile(const struct lw_builder *builder);
@@ -56,6 +57,9 @@ bool lw_builder_function(struct lw_builder *builder,
                          struct lw_error *err) LW_MUST_CHECK;
 bool lw_builder_edge(struct lw_builder *builder, const struct lw_graph_edge *edge,
                      struct lw_error *err) LW_MUST_CHECK;
+/* The trace of the profile, made if there is none yet; NULL for memory. A reader adds
+ * to its arrays as it likes: lw_builder_finish() checks them and joins them up. */
+struct lw_trace *lw_builder_trace(struct lw_builder *builder, struct lw_error *err);
 bool lw_builder_loss(struct lw_builder *builder, const char *cause, const char *unit,
                      uint32_t process, uint64_t count, struct lw_error *err)
     LW_MUST_CHECK; /* equal causes of a process add up */

@@ -21,6 +21,7 @@ void lw_profile_free(struct lw_profile *profile)
     lw_free(profile->allocations);
     lw_free(profile->functions);
     lw_free(profile->edges);
+    lw_trace_free(profile->trace);
     lw_free(profile->losses);
     lw_free(profile->facts);
     lw_free(profile);

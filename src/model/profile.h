@@ -16,13 +16,13 @@
  *  - samples: a stack at an instant, with a weight and a state.
  *  - graph: functions and caller-callee pairs with totals of their own, which is all
  *    that pstats and callgrind files hold (model/callgraph.h makes the same from calls).
- *  - spans, counters: things with a start and an end on a track; values over time. */
+ *  - spans, counters: things with a start and an end on a track; values over time.
+ *  - trace: what a torch profiler saw, with all that joins its events (model/trace.h). */
 #ifndef LW_MODEL_PROFILE_H
 #define LW_MODEL_PROFILE_H
 
 #include "model/stacks.h"
-
-#define LW_NONE UINT32_MAX /* no such index */
+#include "model/trace.h"
 
 struct lw_process {
     uint64_t pid;
@@ -149,6 +149,7 @@ struct lw_profile {
     size_t function_count;
     struct lw_graph_edge *edges;
     size_t edge_count;
+    struct lw_trace *trace; /* owned; NULL: there is none */
     struct lw_loss *losses;
     size_t loss_count;
     struct lw_fact *facts;

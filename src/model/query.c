@@ -124,6 +124,23 @@ void lw_query_release(struct lw_query *query)
     memset(query, 0, sizeof(*query));
 }
 
+bool lw_query_add_column(struct lw_query *query, const char *name, struct lw_error *err)
+{
+    if (query->column_count == LW_QUERY_KEYS_MAX)
+        return lw_fail(err, LW_ERR_USAGE, "more than %d sort keys", LW_QUERY_KEYS_MAX);
+    query->columns[query->column_count++] = name;
+    return true;
+}
+
+/* Of a list the first is meant. */
+bool lw_query_is_by(const struct lw_query *query, const char *word)
+{
+    size_t len = strlen(word);
+
+    return query->by && strncmp(query->by, word, len) == 0 &&
+           (query->by[len] == '|' || !query->by[len]);
+}
+
 bool lw_query_add_key(struct lw_query *query, const char *word, struct lw_error *err)
 {
     const struct lw_sort_key *key = lw_sort_key_find(word, err);

@@ -60,6 +60,14 @@ struct lw_restriction {
 
 #define LW_QUERY_KEYS_MAX 16
 
+/* Whose definitions an answer follows, where tools differ. */
+enum lw_compat {
+    LW_COMPAT_NONE, /* our own */
+    LW_COMPAT_TB,   /* torch_tb_profiler's */
+    LW_COMPAT_HTA,  /* Holistic Trace Analysis's */
+};
+#define LW_COMPAT_WORDS "none|tb|hta"
+
 struct lw_query {
     const struct lw_sort_key *keys[LW_QUERY_KEYS_MAX];
     size_t key_count; /* 0: the profile's own order */
@@ -76,6 +84,14 @@ struct lw_query {
     const char *thread;    /* only threads of this name or id; NULL: all. Borrowed */
     const char *process;   /* only processes of this pid; NULL: all. Borrowed */
 
+    /* For views of a trace, whose rows are no functions */
+    const char
+        *by; /* what its rows are: one of the view's own words; never NULL there */
+    const char *columns[LW_QUERY_KEYS_MAX]; /* to sort by, most significant first */
+    size_t column_count;                    /* 0: the view's own order */
+    const char *rank; /* only this rank of a job; NULL: all, or the first. Borrowed */
+    enum lw_compat compat;
+
     bool in_shell; /* a hint says what to type there, not a command line */
 
     /* For trees */
@@ -88,6 +104,11 @@ void lw_query_release(struct lw_query *query);
 
 bool lw_query_add_key(struct lw_query *query, const char *word, struct lw_error *err)
     LW_MUST_CHECK;
+/* The name of a column to sort by; borrowed. */
+bool lw_query_add_column(struct lw_query *query, const char *name, struct lw_error *err)
+    LW_MUST_CHECK;
+/* Are the rows of the answer to be WORD? (`by` may be the list of what they can be.) */
+bool lw_query_is_by(const struct lw_query *query, const char *word);
 /* WORD as pstats' browser takes it: an integer, a fraction from 0 to 1, else a pattern. */
 bool lw_query_add_word(struct lw_query *query, const char *word, struct lw_error *err)
     LW_MUST_CHECK;

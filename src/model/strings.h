@@ -14,6 +14,9 @@
 #include "base/error.h"
 
 typedef uint32_t lw_string_id;
+
+#define LW_NONE UINT32_MAX /* no such index, of whatever array */
+
 struct lw_strings;
 
 struct lw_strings *lw_strings_new(struct lw_error *err);

@@ -22,7 +22,7 @@ static void cut(struct lw_event_shape *shape, unsigned piece, const char *at,
 void lw_event_shape_value(struct lw_event_shape *shape, unsigned member,
                           const char *text, size_t len)
 {
-    if (shape->count < LW_EVENT_MEMBERS) {
+    if (shape->count < LW_SHAPED_MEMBERS) {
         cut(shape, shape->count, text, text + len);
         shape->order[shape->count] = member;
     }
@@ -31,9 +31,9 @@ void lw_event_shape_value(struct lw_event_shape *shape, unsigned member,
 
 void lw_event_shape_end(struct lw_event_shape *shape, const char *at)
 {
-    if (shape->count == LW_EVENT_MEMBERS &&
+    if (shape->count == LW_SHAPED_MEMBERS &&
         (1u << shape->order[0] | 1u << shape->order[1] | 1u << shape->order[2]) == 7)
-        cut(shape, LW_EVENT_MEMBERS, at, NULL);
+        cut(shape, LW_SHAPED_MEMBERS, at, NULL);
     else
         shape->count = 0;
 }
@@ -85,17 +85,17 @@ static bool take_at(const char **p, const char *end, unsigned digits, uint64_t *
 }
 
 static bool take_value(const char **p, const char *end, unsigned member,
-                       unsigned digits, struct lw_event *event)
+                       unsigned digits, struct lw_shaped_event *event)
 {
     uint64_t frame;
     unsigned count;
 
     switch (member) {
-    case LW_EVENT_TYPE:
+    case LW_SHAPED_TYPE:
         event->type = **p;
         ++*p;
         return event->type == 'O' || event->type == 'C';
-    case LW_EVENT_FRAME:
+    case LW_SHAPED_FRAME:
         if (!take_whole(p, end, &frame, &count) || frame >= UINT32_MAX)
             return false;
         event->frame = (uint32_t)frame;
@@ -117,17 +117,17 @@ static bool take_piece(const char **p, const char *end, const char *piece, size_
 }
 
 bool lw_event_shape_match(const struct lw_event_shape *shape, const char *at,
-                          const char *end, unsigned digits, struct lw_event *event,
-                          const char **bracket)
+                          const char *end, unsigned digits,
+                          struct lw_shaped_event *event, const char **bracket)
 {
-    if (shape->count != LW_EVENT_MEMBERS)
+    if (shape->count != LW_SHAPED_MEMBERS)
         return false;
-    for (unsigned i = 0; i < LW_EVENT_MEMBERS; i++)
+    for (unsigned i = 0; i < LW_SHAPED_MEMBERS; i++)
         if (!take_piece(&at, end, shape->piece[i], shape->piece_len[i]) ||
             !take_value(&at, end, shape->order[i], digits, event))
             return false;
-    if (!take_piece(&at, end, shape->piece[LW_EVENT_MEMBERS],
-                    shape->piece_len[LW_EVENT_MEMBERS]) ||
+    if (!take_piece(&at, end, shape->piece[LW_SHAPED_MEMBERS],
+                    shape->piece_len[LW_SHAPED_MEMBERS]) ||
         *at != '}')
         return false;
     *bracket = at;

@@ -16,24 +16,25 @@
 #include <stdint.h>
 
 enum {
-    LW_EVENT_TYPE,
-    LW_EVENT_FRAME,
-    LW_EVENT_AT,
-    LW_EVENT_MEMBERS,
-    LW_EVENT_OTHER = LW_EVENT_MEMBERS, /* a member that says nothing to us */
+    LW_SHAPED_TYPE,
+    LW_SHAPED_FRAME,
+    LW_SHAPED_AT,
+    LW_SHAPED_MEMBERS,
+    LW_SHAPED_OTHER = LW_SHAPED_MEMBERS, /* a member that says nothing to us */
 };
 
-struct lw_event {
+struct lw_shaped_event {
     char type; /* 'O' or 'C' */
     uint32_t frame;
     uint64_t at_ns;
 };
 
 struct lw_event_shape {
-    unsigned count;                          /* of values met; all: it is known */
-    unsigned order[LW_EVENT_MEMBERS];        /* which of them comes first ... */
-    const char *piece[LW_EVENT_MEMBERS + 1]; /* borrowed from the file: what lies ... */
-    size_t piece_len[LW_EVENT_MEMBERS + 1];  /* ... before, between and behind them */
+    unsigned count;                    /* of values met; all: it is known */
+    unsigned order[LW_SHAPED_MEMBERS]; /* which of them comes first ... */
+    const char
+        *piece[LW_SHAPED_MEMBERS + 1];       /* borrowed from the file: what lies ... */
+    size_t piece_len[LW_SHAPED_MEMBERS + 1]; /* ... before, between and behind them */
 };
 
 /* Note an event while it is read as JSON: begin at the byte behind its '{', tell each
@@ -47,7 +48,7 @@ void lw_event_shape_end(struct lw_event_shape *shape, const char *at);
 /* Read the event whose first byte behind '{' is AT. True: it has the shape, EVENT is
  * filled and *BRACKET is its '}'. DIGITS: of ns behind the point of "at". */
 bool lw_event_shape_match(const struct lw_event_shape *shape, const char *at,
-                          const char *end, unsigned digits, struct lw_event *event,
-                          const char **bracket);
+                          const char *end, unsigned digits,
+                          struct lw_shaped_event *event, const char **bracket);
 
 #endif

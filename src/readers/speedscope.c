@@ -385,7 +385,7 @@ static bool weigh_samples(struct reading *r, struct one *one, struct lw_error *e
 
 /* Token by token, which also says what the events of this file look like. */
 static bool read_event(struct reading *r, struct one *one, struct lw_json_in *json,
-                       struct lw_event *event, struct lw_event_shape *shape,
+                       struct lw_shaped_event *event, struct lw_event_shape *shape,
                        struct lw_error *err)
 {
     enum lw_json_token token;
@@ -402,10 +402,10 @@ static bool read_event(struct reading *r, struct one *one, struct lw_json_in *js
         if (token == LW_JSON_ERROR || !lw_json_skip_rest(json, token))
             return lw_json_fail(json, err);
         lw_event_shape_value(shape,
-                             is_type    ? LW_EVENT_TYPE
-                             : is_frame ? LW_EVENT_FRAME
-                             : is_at    ? LW_EVENT_AT
-                                        : LW_EVENT_OTHER,
+                             is_type    ? LW_SHAPED_TYPE
+                             : is_frame ? LW_SHAPED_FRAME
+                             : is_at    ? LW_SHAPED_AT
+                                        : LW_SHAPED_OTHER,
                              json->text, json->len);
         if (is_type && token == LW_JSON_STRING && json->len == 1) {
             event->type = json->text[0];
@@ -463,7 +463,7 @@ static void close_frame(struct reading *r, uint64_t at_ns)
 }
 
 static bool apply_event(struct reading *r, const struct one *one, const char *where,
-                        const struct lw_event *event, struct lw_error *err)
+                        const struct lw_shaped_event *event, struct lw_error *err)
 {
     struct step step = { .start_ns = event->at_ns };
 
@@ -486,7 +486,7 @@ static bool read_events(struct reading *r, struct one *one, struct lw_json_in *j
 {
     enum lw_json_token token;
     struct lw_event_shape shape = { 0 };
-    struct lw_event event = { 0 };
+    struct lw_shaped_event event = { 0 };
     uint64_t last_ns = 0;
 
     if (!expect(r, json, LW_JSON_ARRAY, "the events should be a list", err) ||

@@ -195,7 +195,7 @@ static void write_tracks(struct writing *w)
     const struct lw_profile *profile = w->profile;
 
     for (size_t i = 0; i < w->timeline.track_count; i++) {
-        const struct lw_track *track = &w->timeline.tracks[i];
+        const struct lw_timeline_track *track = &w->timeline.tracks[i];
         const struct lw_thread *thread = &profile->threads[track->thread];
         uint64_t pid = profile->processes[thread->process].pid;
         uint64_t tid =

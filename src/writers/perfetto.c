@@ -235,7 +235,7 @@ static void write_end(struct writing *w, uint64_t track, uint64_t time_ns)
     write_slice(w, &event, time_ns);
 }
 
-static bool write_track(struct writing *w, const struct lw_track *track,
+static bool write_track(struct writing *w, const struct lw_timeline_track *track,
                         struct lw_error *err)
 {
     uint64_t number = w->thread_tracks[track->thread];

@@ -93,7 +93,8 @@ static void open_profile(struct writing *w, const char *type, uint32_t thread,
     lw_json_key_u64(&w->json, "endValue", end);
 }
 
-static uint64_t track_end_ns(const struct writing *w, const struct lw_track *track)
+static uint64_t track_end_ns(const struct writing *w,
+                             const struct lw_timeline_track *track)
 {
     uint64_t last_ns = 0;
 
@@ -106,7 +107,7 @@ static uint64_t track_end_ns(const struct writing *w, const struct lw_track *tra
     return last_ns;
 }
 
-static bool write_track(struct writing *w, const struct lw_track *track,
+static bool write_track(struct writing *w, const struct lw_timeline_track *track,
                         struct lw_error *err)
 {
     uint64_t start_ns = w->profile->spans[w->timeline.order[track->first]].start_ns;

@@ -105,7 +105,7 @@ static bool list_tracks(struct placing *placing, struct lw_error *err)
             if (!lw_grow(&timeline->tracks, &capacity, timeline->track_count + 1,
                          sizeof(*timeline->tracks), err))
                 return false;
-            timeline->tracks[timeline->track_count++] = (struct lw_track){
+            timeline->tracks[timeline->track_count++] = (struct lw_timeline_track){
                 .thread = key->thread, .number = key->track, .first = i
             };
         }
@@ -189,7 +189,7 @@ lw_frame_id lw_span_frame(const struct lw_profile *profile, const struct lw_span
 }
 
 void lw_track_walk_init(struct lw_track_walk *walk, const struct lw_timeline *timeline,
-                        const struct lw_track *track)
+                        const struct lw_timeline_track *track)
 {
     *walk = (struct lw_track_walk){ .timeline = timeline,
                                     .next = track->first,

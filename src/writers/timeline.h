@@ -14,7 +14,7 @@
 
 #include "model/profile.h"
 
-struct lw_track {
+struct lw_timeline_track {
     uint32_t thread; /* index */
     uint32_t number; /* 0: the thread's own; else one of those beside it */
     size_t first;    /* in `order` */
@@ -23,8 +23,8 @@ struct lw_track {
 
 struct lw_timeline {
     const struct lw_profile *profile; /* borrowed */
-    uint32_t *order;         /* owned: spans by track, then start, outer first */
-    struct lw_track *tracks; /* owned: by thread, then number */
+    uint32_t *order; /* owned: spans by track, then start, outer first */
+    struct lw_timeline_track *tracks; /* owned: by thread, then number */
     size_t track_count;
     bool *has_calls; /* owned: by thread, whether its calls are there as spans, not only
                         ranges that the program announced */
@@ -53,7 +53,7 @@ struct lw_track_walk {
 };
 
 void lw_track_walk_init(struct lw_track_walk *walk, const struct lw_timeline *timeline,
-                        const struct lw_track *track);
+                        const struct lw_timeline_track *track);
 /* False: that was all, or memory ran out, which lw_track_walk_end() says. */
 bool lw_track_walk_next(struct lw_track_walk *walk, struct lw_track_event *event);
 bool lw_track_walk_end(struct lw_track_walk *walk, struct lw_error *err) LW_MUST_CHECK;

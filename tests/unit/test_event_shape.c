@@ -9,14 +9,14 @@ static void learn(struct lw_event_shape *shape, const char *text)
     const char *at = strstr(text, "17.5");
 
     lw_event_shape_begin(shape, text);
-    lw_event_shape_value(shape, LW_EVENT_TYPE, type, 1);
-    lw_event_shape_value(shape, LW_EVENT_FRAME, frame, 2);
-    lw_event_shape_value(shape, LW_EVENT_AT, at, 4);
+    lw_event_shape_value(shape, LW_SHAPED_TYPE, type, 1);
+    lw_event_shape_value(shape, LW_SHAPED_FRAME, frame, 2);
+    lw_event_shape_value(shape, LW_SHAPED_AT, at, 4);
     lw_event_shape_end(shape, strchr(text, '}'));
 }
 
 static bool match(const struct lw_event_shape *shape, const char *text, unsigned digits,
-                  struct lw_event *event)
+                  struct lw_shaped_event *event)
 {
     const char *bracket = NULL;
     bool does =
@@ -30,7 +30,7 @@ static bool match(const struct lw_event_shape *shape, const char *text, unsigned
 TEST(an_event_that_looks_like_the_first_is_read)
 {
     struct lw_event_shape shape;
-    struct lw_event event = { 0 };
+    struct lw_shaped_event event = { 0 };
 
     learn(&shape, "\"type\":\"O\",\"frame\":12,\"at\":17.5}");
     CHECK(
@@ -50,7 +50,7 @@ TEST(an_event_that_looks_like_the_first_is_read)
 TEST(space_belongs_to_the_shape)
 {
     struct lw_event_shape shape;
-    struct lw_event event = { 0 };
+    struct lw_shaped_event event = { 0 };
 
     learn(&shape, " \"type\": \"O\",\n \"frame\": 12, \"at\": 17.5 }");
     CHECK(match(&shape, " \"type\": \"C\",\n \"frame\": 7, \"at\": 18.5 }, {", 1,
@@ -82,7 +82,7 @@ TEST(what_is_not_plain_is_left_to_the_parser)
         "\"frame\":1,\"type\":\"O\",\"at\":1}",
     };
     struct lw_event_shape shape;
-    struct lw_event event = { 0 };
+    struct lw_shaped_event event = { 0 };
 
     learn(&shape, "\"type\":\"O\",\"frame\":12,\"at\":17.5}");
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -93,7 +93,7 @@ TEST(a_text_may_end_anywhere)
 {
     const char *text = "\"type\":\"C\",\"frame\":34,\"at\":17.25}";
     struct lw_event_shape shape;
-    struct lw_event event = { 0 };
+    struct lw_shaped_event event = { 0 };
     const char *bracket;
 
     learn(&shape, "\"type\":\"O\",\"frame\":12,\"at\":17.5}");
@@ -106,22 +106,22 @@ TEST(members_twice_or_others_leave_no_shape)
 {
     const char *text = "\"type\":\"O\",\"frame\":12,\"at\":17.5}";
     struct lw_event_shape shape = { 0 };
-    struct lw_event event = { 0 };
+    struct lw_shaped_event event = { 0 };
 
     CHECK(!match(&shape, text, 3, &event));
     lw_event_shape_begin(&shape, text);
-    lw_event_shape_value(&shape, LW_EVENT_TYPE, text + 8, 1);
-    lw_event_shape_value(&shape, LW_EVENT_FRAME, text + 19, 2);
-    lw_event_shape_value(&shape, LW_EVENT_FRAME, text + 27, 4);
+    lw_event_shape_value(&shape, LW_SHAPED_TYPE, text + 8, 1);
+    lw_event_shape_value(&shape, LW_SHAPED_FRAME, text + 19, 2);
+    lw_event_shape_value(&shape, LW_SHAPED_FRAME, text + 27, 4);
     lw_event_shape_end(&shape, text + 31);
     CHECK(!match(&shape, text, 3, &event));
     learn(&shape, text);
     CHECK(match(&shape, text, 3, &event));
     lw_event_shape_begin(&shape, text);
-    lw_event_shape_value(&shape, LW_EVENT_TYPE, text + 8, 1);
-    lw_event_shape_value(&shape, LW_EVENT_FRAME, text + 19, 2);
-    lw_event_shape_value(&shape, LW_EVENT_AT, text + 27, 4);
-    lw_event_shape_value(&shape, LW_EVENT_OTHER, text + 27, 4);
+    lw_event_shape_value(&shape, LW_SHAPED_TYPE, text + 8, 1);
+    lw_event_shape_value(&shape, LW_SHAPED_FRAME, text + 19, 2);
+    lw_event_shape_value(&shape, LW_SHAPED_AT, text + 27, 4);
+    lw_event_shape_value(&shape, LW_SHAPED_OTHER, text + 27, 4);
     lw_event_shape_end(&shape, text + 31);
     CHECK(!match(&shape, text, 3, &event));
 }
