@@ -25,6 +25,17 @@ const struct lw_analysis *lw_analysis_find(const char *name)
     return NULL;
 }
 
+static bool run_view(const struct lw_analysis *analysis,
+                     const struct lw_profile *profile, const struct lw_query *query,
+                     struct lw_table *table, struct lw_error *err)
+{
+    if (!analysis->run)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "%s is of two profiles: lapwing report %s BEFORE AFTER",
+                       analysis->name, analysis->name);
+    return analysis->run(profile, query, table, err);
+}
+
 bool lw_analysis_run(const struct lw_analysis *analysis,
                      const struct lw_profile *profile, const struct lw_query *query,
                      struct lw_table *table, struct lw_error *err)
@@ -34,7 +45,7 @@ bool lw_analysis_run(const struct lw_analysis *analysis,
 
     memset(table, 0, sizeof(*table)); /* it may not come to the analysis */
     done = lw_states_take(&part, profile, query->states, err) &&
-           analysis->run(&part, query, table, err);
+           run_view(analysis, &part, query, table, err);
     lw_states_release(&part);
     return done;
 }

@@ -91,7 +91,7 @@ static bool names_another(const struct request *request, const char *word, bool 
 static bool names_profile(const struct request *request, const char *word,
                           const char *next, bool *names, struct lw_error *err)
 {
-    if (request->args->diff) {
+    if (request->args->diff || (request->view && request->view->run_pair)) {
         *names = request->profile_count < 2;
         return true;
     }
@@ -238,7 +238,19 @@ static bool answer(const struct request *request, const struct lw_query *query,
     return done;
 }
 
-static bool answer_diff(const struct request *request, const struct lw_query *query,
+/* What is asked of two profiles: what is more or less in the second. */
+static bool compare_profiles(const struct request *request,
+                             const struct lw_profile *before,
+                             const struct lw_profile *after,
+                             const struct lw_query *query, struct lw_table *table,
+                             struct lw_error *err)
+{
+    return request->view->run_pair
+               ? request->view->run_pair(before, after, query, table, err)
+               : lw_diff_run(before, after, query, table, err);
+}
+
+static bool answer_pair(const struct request *request, const struct lw_query *query,
                         struct lw_buf *out, struct lw_error *err)
 {
     unsigned want = request->view->want;
@@ -250,7 +262,7 @@ static bool answer_diff(const struct request *request, const struct lw_query *qu
     struct lw_table table = { 0 };
     bool done = after && lw_states_take(&parts[0], before, query->states, err) &&
                 lw_states_take(&parts[1], after, query->states, err) &&
-                lw_diff_run(&parts[0], &parts[1], query, &table, err) &&
+                compare_profiles(request, &parts[0], &parts[1], query, &table, err) &&
                 print_table(request->args, &table, out, err);
 
     lw_states_release(&parts[0]);
@@ -316,8 +328,18 @@ static bool put_out(const struct args *args, const struct lw_buf *out,
     return true;
 }
 
-static bool check_diff(const struct request *request, struct lw_error *err)
+static bool is_pair(const struct request *request)
 {
+    return request->args->diff || request->view->run_pair;
+}
+
+static bool check_pair(const struct request *request, struct lw_error *err)
+{
+    if (request->view->run_pair)
+        return request->profile_count == 2 ||
+               lw_fail(err, LW_ERR_USAGE,
+                       "%s takes two profiles, before and after: lapwing report %s A B",
+                       request->view->name, request->view->name);
     if (request->profile_count != 2)
         return lw_fail(err, LW_ERR_USAGE,
                        "--diff takes two profiles, before and after: lapwing report "
@@ -334,8 +356,6 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
     struct args form = *(const struct args *)args;
     struct request request = { .args = &form };
-    bool (*answers)(const struct request *, const struct lw_query *, struct lw_buf *,
-                    struct lw_error *) = request.args->diff ? answer_diff : answer;
     struct lw_query query;
     struct lw_buf out;
     bool done;
@@ -347,7 +367,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
                              "--markdown and --style pstats");
     if (!sort_words(&request, argc, argv, err))
         return LW_EXIT_FAILED;
-    if (request.args->diff && !check_diff(&request, err))
+    if (is_pair(&request) && !check_pair(&request, err))
         return LW_EXIT_USAGE;
     if (!choose_form(&form, &request, err))
         return LW_EXIT_USAGE;
@@ -356,8 +376,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (request.writer)
         done = answer_whole(&request, &out, err);
     else
-        done =
-            make_query(&request, &query, err) && answers(&request, &query, &out, err);
+        done = make_query(&request, &query, err) &&
+               (is_pair(&request) ? answer_pair : answer)(&request, &query, &out, err);
     done = done && put_out(request.args, &out, err);
     lw_buf_release(&out);
     lw_query_release(&query);
