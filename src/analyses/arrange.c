@@ -55,7 +55,7 @@ static int compare_texts(const struct lw_value *a, const struct lw_value *b)
     size_t len = a->as.text.len < b->as.text.len ? a->as.text.len : b->as.text.len;
     int order = len ? memcmp(a->as.text.bytes, b->as.text.bytes, len) : 0;
 
-    return order ? order : (a->as.text.len > b->as.text.len) - (a->as.text.len < len);
+    return order ? order : (a->as.text.len > len) - (b->as.text.len > len);
 }
 
 /* Texts upwards, numbers downwards, what is absent last. */

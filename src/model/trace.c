@@ -25,6 +25,7 @@ void lw_trace_free(struct lw_trace *trace)
     lw_free(trace->flows);
     lw_free(trace->flow_ends);
     lw_free(trace->points);
+    lw_free(trace->marks);
     lw_free(trace->tracks);
     lw_free(trace->gpus);
     lw_free(trace->ranks);
@@ -54,6 +55,7 @@ static bool check_events(const struct lw_trace *trace, size_t strings,
         if (event->track >= trace->track_count || event->name >= strings ||
             event->category >= strings || event->kind > LW_EVENT_SYNC ||
             event->duration_ns > UINT64_MAX - event->start_ns ||
+            (trace->args && trace->args[i] >= strings) ||
             (event->detail != LW_NONE && event->detail >= detail_limit(trace, event)))
             return lw_fail(err, LW_ERR_FORMAT, "event %zu of the trace is not whole",
                            i);
@@ -103,12 +105,18 @@ static bool check_places(const struct lw_trace *trace, size_t strings,
     for (size_t i = 0; i < trace->point_count; i++)
         good &= trace->points[i].rank < trace->rank_count &&
                 trace->points[i].name < strings;
+    for (size_t i = 0; i < trace->mark_count; i++) {
+        const struct lw_trace_mark *mark = &trace->marks[i];
+
+        good &= mark->track < trace->track_count && mark->name < strings &&
+                mark->category < strings && mark->args < strings;
+    }
     for (size_t i = 0; i < trace->track_count; i++) {
         const struct lw_track *track = &trace->tracks[i];
 
         good &= track->rank < trace->rank_count && track->pid < strings &&
                 track->tid < strings && track->name < strings &&
-                track->process_name < strings;
+                track->process_name < strings && track->process_labels < strings;
     }
     for (size_t i = 0; i < trace->gpu_count; i++)
         good &=
@@ -446,6 +454,13 @@ static bool is_flow(const void *owner, uint32_t number, const void *key)
            trace->tracks[a->track].rank == trace->tracks[b->track].rank;
 }
 
+static uint64_t hash_flow(const struct lw_trace *trace, const struct lw_flow_end *end)
+{
+    struct id id = { trace->tracks[end->track].rank, end->id };
+
+    return hash_id(&id);
+}
+
 static bool join_flows(struct lw_trace *trace, struct lw_error *err)
 {
     struct lw_map forwards = { 0 };
@@ -454,8 +469,9 @@ static bool join_flows(struct lw_trace *trace, struct lw_error *err)
     for (uint32_t i = 0; done && i < trace->flow_end_count; i++) {
         const struct lw_flow_end *end = &trace->flow_ends[i];
 
-        if (!end->is_backward)
-            done = lw_map_add(&forwards, lw_hash_u64(end->id), i + 1, err);
+        if (!end->is_backward &&
+            !lw_map_find(&forwards, hash_flow(trace, end), is_flow, trace, end))
+            done = lw_map_add(&forwards, hash_flow(trace, end), i + 1, err);
     }
     for (size_t i = 0; done && i < trace->flow_end_count; i++) {
         const struct lw_flow_end *end = &trace->flow_ends[i], *forward;
@@ -464,7 +480,7 @@ static bool join_flows(struct lw_trace *trace, struct lw_error *err)
 
         if (!end->is_backward)
             continue;
-        found = lw_map_find(&forwards, lw_hash_u64(end->id), is_flow, trace, end);
+        found = lw_map_find(&forwards, hash_flow(trace, end), is_flow, trace, end);
         if (!found)
             continue;
         forward = &trace->flow_ends[found - 1];

@@ -138,6 +138,15 @@ struct lw_flow_end {
     bool is_backward;
 };
 
+/* An instant that somebody marked, but for [memory]: "Record Window End". */
+struct lw_trace_mark {
+    uint64_t time_ns;
+    lw_string_id name, category;
+    lw_string_id args; /* if they were wanted, as those of events; 0: none */
+    uint32_t track;
+    char scope; /* 'g' of all, 'p' of a process, 't' of a thread; 0: not told */
+};
+
 /* A value over time: GPU counters that are in the file itself. */
 struct lw_trace_point {
     uint64_t time_ns;
@@ -155,8 +164,10 @@ struct lw_track {
     int64_t number;        /* tid, or the stream; -1: not a number */
     lw_string_id name;     /* "thread 1234 (python)"; 0: none */
     lw_string_id process_name;
-    int64_t sort_index;    /* of the thread, for drawing */
-    uint32_t first, count; /* its events. By lw_trace_finish() */
+    lw_string_id process_labels; /* "GPU 0", for drawing, as the next two */
+    int64_t process_sort_index;  /* 0: none */
+    int64_t sort_index;          /* of the thread; 0: none */
+    uint32_t first, count;       /* its events. By lw_trace_finish() */
 };
 
 struct lw_trace_gpu {
@@ -205,6 +216,8 @@ struct lw_trace {
     size_t flow_end_count, flow_end_capacity;
     struct lw_trace_point *points;
     size_t point_count, point_capacity;
+    struct lw_trace_mark *marks; /* in the order in which they came */
+    size_t mark_count, mark_capacity;
     struct lw_track *tracks;
     size_t track_count, track_capacity;
     struct lw_trace_gpu *gpus;
