@@ -322,7 +322,8 @@ static bool finish_trace(struct lw_builder *builder, struct lw_error *err)
     struct lw_profile *profile = builder->profile;
 
     return !profile->trace ||
-           lw_trace_finish(profile->trace, lw_strings_count(profile->strings), err);
+           lw_trace_finish(profile->trace, lw_strings_count(profile->strings),
+                           stack_count(builder), err);
 }
 
 struct lw_profile *lw_builder_finish(struct lw_builder *builder, struct lw_error *err)

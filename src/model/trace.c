@@ -22,6 +22,8 @@ void lw_trace_free(struct lw_trace *trace)
     lw_free(trace->works);
     lw_free(trace->collectives);
     lw_free(trace->memory);
+    lw_free(trace->segments);
+    lw_free(trace->blocks);
     lw_free(trace->flows);
     lw_free(trace->flow_ends);
     lw_free(trace->points);
@@ -93,13 +95,36 @@ static bool check_details(const struct lw_trace *trace, size_t strings,
     return good || lw_fail(err, LW_ERR_FORMAT, "a detail of the trace is not whole");
 }
 
+static bool check_memory(const struct lw_trace *trace, size_t strings, size_t stacks,
+                         struct lw_error *err)
+{
+    bool good = true;
+
+    for (size_t i = 0; i < trace->memory_count; i++) {
+        const struct lw_memory_event *event = &trace->memory[i];
+
+        good &= event->track < trace->track_count && event->stack < stacks &&
+                event->kind <= LW_MEMORY_FAILED &&
+                event->category < LW_MEMORY_CATEGORY_COUNT;
+    }
+    for (size_t i = 0; i < trace->segment_count; i++) {
+        const struct lw_memory_segment *segment = &trace->segments[i];
+
+        good &= segment->rank < trace->rank_count && segment->stack < stacks &&
+                segment->pool < strings && segment->first_block <= trace->block_count &&
+                segment->block_count <= trace->block_count - segment->first_block;
+    }
+    for (size_t i = 0; i < trace->block_count; i++)
+        good &= trace->blocks[i].stack < stacks && trace->blocks[i].state < strings;
+    return good ||
+           lw_fail(err, LW_ERR_FORMAT, "an allocation of the trace is not whole");
+}
+
 static bool check_places(const struct lw_trace *trace, size_t strings,
                          struct lw_error *err)
 {
     bool good = true;
 
-    for (size_t i = 0; i < trace->memory_count; i++)
-        good &= trace->memory[i].track < trace->track_count;
     for (size_t i = 0; i < trace->flow_end_count; i++)
         good &= trace->flow_ends[i].track < trace->track_count;
     for (size_t i = 0; i < trace->point_count; i++)
@@ -500,10 +525,12 @@ static bool join_flows(struct lw_trace *trace, struct lw_error *err)
     return done;
 }
 
-bool lw_trace_finish(struct lw_trace *trace, size_t string_count, struct lw_error *err)
+bool lw_trace_finish(struct lw_trace *trace, size_t string_count, size_t stack_count,
+                     struct lw_error *err)
 {
     if (!check_events(trace, string_count, err) ||
         !check_details(trace, string_count, err) ||
+        !check_memory(trace, string_count, stack_count, err) ||
         !check_places(trace, string_count, err) || !sort_events(trace, err) ||
         !sort_memory(trace, err))
         return false;

@@ -19,7 +19,7 @@
 #ifndef LW_MODEL_TRACE_H
 #define LW_MODEL_TRACE_H
 
-#include "model/strings.h"
+#include "model/stacks.h"
 
 enum lw_event_kind {
     LW_EVENT_OTHER,    /* nothing below; `category` says what */
@@ -112,16 +112,63 @@ struct lw_collective {
     int64_t group_size;          /* -1: not told */
 };
 
-/* One allocation or free that the profiler saw ([memory]). */
+/* What a tensor's memory is for, as torch's memory profiler tells them apart. */
+enum lw_memory_category {
+    LW_MEMORY_UNKNOWN,
+    LW_MEMORY_PARAMETER,
+    LW_MEMORY_OPTIMIZER_STATE,
+    LW_MEMORY_INPUT,
+    LW_MEMORY_TEMPORARY,
+    LW_MEMORY_ACTIVATION,
+    LW_MEMORY_GRADIENT,
+    LW_MEMORY_AUTOGRAD_DETAIL,
+    LW_MEMORY_CATEGORY_COUNT,
+};
+
+enum lw_memory_kind {
+    LW_MEMORY_BLOCK,   /* of a tensor: allocated or freed */
+    LW_MEMORY_BEFORE,  /* a block that was there when the recording began */
+    LW_MEMORY_CHANGE,  /* of a block that goes on as another category: out, then in */
+    LW_MEMORY_SEGMENT, /* taken from the device's driver, or given back */
+    LW_MEMORY_FAILED,  /* so much was asked for, and could not be had */
+};
+
+/* One allocation or free that the profiler saw ([memory]), or that the allocator noted
+ * (torch.cuda.memory._dump_snapshot). */
 struct lw_memory_event {
     uint64_t time_ns;
-    uint64_t address;
+    uint64_t address;  /* 0: not told */
     int64_t bytes;     /* negative: freed */
     int64_t allocated; /* in total on that device, then; -1: not told */
     int64_t reserved;
-    int32_t device_type; /* torch's: 0 CPU, 1 CUDA, 6 HIP ... */
+    int32_t device_type; /* torch's: 0 CPU, 1 CUDA, 6 HIP ...; -1: not told */
     int32_t device;      /* -1: CPU */
     uint32_t track;      /* of the thread that did it */
+    lw_stack_id stack;   /* who asked for it; LW_NO_STACK: not told, or an op did */
+    uint8_t kind;        /* enum lw_memory_kind */
+    uint8_t category;    /* enum lw_memory_category */
+};
+
+/* A piece of memory that a caching allocator holds, at the time of its snapshot. */
+struct lw_memory_segment {
+    uint64_t address;
+    int64_t bytes;
+    int64_t active_bytes;    /* of blocks in use */
+    int64_t requested_bytes; /* what was asked for in them; -1: not told */
+    int64_t stream;
+    int32_t device_type, device;
+    uint32_t rank; /* index */
+    lw_stack_id stack;
+    lw_string_id pool;                 /* "large", "small" */
+    uint32_t first_block, block_count; /* in `blocks` */
+};
+
+struct lw_memory_block {
+    uint64_t address;
+    int64_t bytes;
+    int64_t requested_bytes; /* -1: not told */
+    lw_stack_id stack;       /* who allocated it */
+    lw_string_id state;      /* "active_allocated", "inactive" ... */
 };
 
 /* A forward op and the backward op that answers it. */
@@ -210,6 +257,10 @@ struct lw_trace {
     size_t collective_count, collective_capacity;
     struct lw_memory_event *memory; /* sorted by time at the end */
     size_t memory_count, memory_capacity;
+    struct lw_memory_segment *segments; /* of a snapshot */
+    size_t segment_count, segment_capacity;
+    struct lw_memory_block *blocks; /* in the segments */
+    size_t block_count, block_capacity;
     struct lw_flow *flows;
     size_t flow_count, flow_capacity;
     struct lw_flow_end *flow_ends; /* gone after lw_trace_finish() */
@@ -229,9 +280,10 @@ struct lw_trace {
 void lw_trace_free(struct lw_trace *trace); /* NULL is fine */
 
 /* Check every index against what is there (LW_ERR_FORMAT), sort, and join: parents,
- * launches, flows. Once, when all is added. STRING_COUNT: how many strings there are. */
-bool lw_trace_finish(struct lw_trace *trace, size_t string_count, struct lw_error *err)
-    LW_MUST_CHECK;
+ * launches, flows. Once, when all is added. The counts say how many strings and stacks
+ * there are to refer to. */
+bool lw_trace_finish(struct lw_trace *trace, size_t string_count, size_t stack_count,
+                     struct lw_error *err) LW_MUST_CHECK;
 
 /* The nearest event of KIND that is EVENT's parent, or its parent's ...; LW_NONE: none. */
 uint32_t lw_trace_ancestor(const struct lw_trace *trace, uint32_t event,
