@@ -239,20 +239,20 @@ static bool write_track(struct writing *w, const struct lw_timeline_track *track
                         struct lw_error *err)
 {
     uint64_t number = w->thread_tracks[track->thread];
-    struct lw_track_walk walk;
-    struct lw_track_event event;
+    struct lw_lane_walk walk = lw_timeline_walk(&w->timeline, track);
+    struct lw_lane_event event;
 
     if (track->number)
         number = describe_beside(w, track->thread, "overlapping spans");
-    lw_track_walk_init(&walk, &w->timeline, track);
-    while (lw_track_walk_next(&walk, &event)) {
+    while (lw_lane_walk_next(&walk, &event)) {
         if (event.is_open)
-            write_begin(w, number, lw_span_frame(w->profile, event.span),
+            write_begin(w, number,
+                        lw_span_frame(w->profile, &w->profile->spans[event.index]),
                         event.time_ns);
         else
             write_end(w, number, event.time_ns);
     }
-    return lw_track_walk_end(&walk, err);
+    return lw_lane_walk_end(&walk, err);
 }
 
 /* Sums */

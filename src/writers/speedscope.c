@@ -112,8 +112,8 @@ static bool write_track(struct writing *w, const struct lw_timeline_track *track
 {
     uint64_t start_ns = w->profile->spans[w->timeline.order[track->first]].start_ns;
     bool only_marks = !w->timeline.has_calls[track->thread];
-    struct lw_track_walk walk;
-    struct lw_track_event event;
+    struct lw_lane_walk walk = lw_timeline_walk(&w->timeline, track);
+    struct lw_lane_event event;
     char what[64];
     bool is_first = true;
 
@@ -123,13 +123,12 @@ static bool write_track(struct writing *w, const struct lw_timeline_track *track
                  track_end_ns(w, track) - w->origin_ns);
     lw_json_key(&w->json, "events");
     lw_json_array(&w->json);
-    lw_track_walk_init(&walk, &w->timeline, track);
-    while (lw_track_walk_next(&walk, &event)) {
+    while (lw_lane_walk_next(&walk, &event)) {
         lw_buf_add_text(w->out, is_first ? "" : ",\n");
         lw_buf_add_text(w->out, event.is_open ? "{\"type\":\"O\",\"frame\":"
                                               : "{\"type\":\"C\",\"frame\":");
-        lw_buf_add_decimal(w->out,
-                           w->codes.code_of[lw_span_frame(w->profile, event.span)]);
+        lw_buf_add_decimal(w->out, w->codes.code_of[lw_span_frame(
+                                       w->profile, &w->profile->spans[event.index])]);
         lw_buf_add_text(w->out, ",\"at\":");
         lw_buf_add_decimal(w->out, event.time_ns - w->origin_ns);
         lw_buf_add_char(w->out, '}');
@@ -137,7 +136,7 @@ static bool write_track(struct writing *w, const struct lw_timeline_track *track
     }
     lw_json_end(&w->json, ']');
     lw_json_end(&w->json, '}');
-    return lw_track_walk_end(&walk, err);
+    return lw_lane_walk_end(&walk, err);
 }
 
 /* One stack, as the numbers of its frames. */

@@ -1,6 +1,5 @@
 /* Two sorts and one pass: by thread and start, so that each span meets the tracks as
- * they are when it begins; then by track. A track remembers its open spans as a list
- * through `outer`, whose head is the innermost. */
+ * they are when it begins; then by track. */
 
 #include "writers/timeline.h"
 
@@ -8,8 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-
-#define NO_SPAN UINT32_MAX
 
 /* The order of spans: what is compared lies side by side, since a sort of millions is
  * bound by memory. */
@@ -38,50 +35,22 @@ struct placing {
     struct lw_timeline *timeline;
     struct key *keys;
     size_t count;
-    uint32_t *outer; /* by span: the open one around it; NO_SPAN: none */
-    uint32_t *inner; /* by track of the thread at hand: its innermost open span */
-    size_t track_count, inner_capacity;
+    struct lw_lanes lanes; /* of the thread at hand */
 };
-
-/* Does the span fit on a track whose innermost open span is *INNER? Those that have
- * ended are taken off first. */
-static bool fits(const struct placing *placing, uint32_t *inner, const struct key *key)
-{
-    const struct lw_span *spans = placing->timeline->profile->spans;
-
-    while (*inner != NO_SPAN && lw_span_end_ns(&spans[*inner]) <= key->start_ns)
-        *inner = placing->outer[*inner];
-    return *inner == NO_SPAN || lw_span_end_ns(&spans[*inner]) >= key->end_ns;
-}
-
-static bool place_span(struct placing *placing, struct key *key, struct lw_error *err)
-{
-    uint32_t track = 0;
-
-    while (track < placing->track_count && !fits(placing, &placing->inner[track], key))
-        track++;
-    if (track == placing->track_count) {
-        if (!lw_grow(&placing->inner, &placing->inner_capacity, track + 1,
-                     sizeof(*placing->inner), err))
-            return false;
-        placing->inner[placing->track_count++] = NO_SPAN;
-    }
-    placing->outer[key->span] = placing->inner[track];
-    placing->inner[track] = key->span;
-    key->track = track;
-    return true;
-}
 
 /* *IS_SORTED: all spans fit on their threads' first tracks. */
 static bool place_all(struct placing *placing, bool *is_sorted, struct lw_error *err)
 {
     *is_sorted = true;
     for (size_t i = 0; i < placing->count; i++) {
-        if (i > 0 && placing->keys[i].thread != placing->keys[i - 1].thread)
-            placing->track_count = 0;
-        if (!place_span(placing, &placing->keys[i], err))
+        struct key *key = &placing->keys[i];
+
+        if (i == 0 || key->thread != key[-1].thread)
+            lw_lanes_reset(&placing->lanes);
+        if (!lw_lanes_place(&placing->lanes, key->start_ns, key->end_ns, &key->track,
+                            err))
             return false;
-        *is_sorted = *is_sorted && placing->keys[i].track == 0;
+        *is_sorted = *is_sorted && key->track == 0;
     }
     return true;
 }
@@ -137,8 +106,7 @@ static bool place(struct placing *placing, struct lw_error *err)
     bool is_sorted;
 
     placing->keys = lw_alloc(placing->count * sizeof(*placing->keys), err);
-    placing->outer = lw_alloc(placing->count * sizeof(*placing->outer), err);
-    if (!placing->keys || !placing->outer)
+    if (!placing->keys)
         return false;
     for (size_t i = 0; i < placing->count; i++) {
         const struct lw_span *span = &profile->spans[i];
@@ -168,8 +136,7 @@ bool lw_timeline_init(struct lw_timeline *timeline, const struct lw_profile *pro
     timeline->order = lw_alloc(profile->span_count * sizeof(*timeline->order), err);
     done = timeline->has_calls && timeline->order && place(&placing, err);
     lw_free(placing.keys);
-    lw_free(placing.outer);
-    lw_free(placing.inner);
+    lw_lanes_release(&placing.lanes);
     return done;
 }
 
@@ -188,46 +155,20 @@ lw_frame_id lw_span_frame(const struct lw_profile *profile, const struct lw_span
     return lw_stacks_list(profile->stacks, &count)[span->stack].frame;
 }
 
-void lw_track_walk_init(struct lw_track_walk *walk, const struct lw_timeline *timeline,
-                        const struct lw_timeline_track *track)
+static void span_bounds(const void *owner, uint32_t index, uint64_t *start_ns,
+                        uint64_t *end_ns)
 {
-    *walk = (struct lw_track_walk){ .timeline = timeline,
-                                    .next = track->first,
-                                    .end = track->first + track->count };
+    const struct lw_profile *profile = owner;
+
+    *start_ns = profile->spans[index].start_ns;
+    *end_ns = lw_span_end_ns(&profile->spans[index]);
 }
 
-bool lw_track_walk_next(struct lw_track_walk *walk, struct lw_track_event *event)
+struct lw_lane_walk lw_timeline_walk(const struct lw_timeline *timeline,
+                                     const struct lw_timeline_track *track)
 {
-    const struct lw_timeline *timeline = walk->timeline;
-    const struct lw_span *spans = timeline->profile->spans;
-    const struct lw_span *next =
-        walk->next < walk->end ? &spans[timeline->order[walk->next]] : NULL;
-    const struct lw_span *inner =
-        walk->open_count ? &spans[walk->open[walk->open_count - 1]] : NULL;
-
-    if (inner && (!next || lw_span_end_ns(inner) <= next->start_ns)) {
-        *event = (struct lw_track_event){ lw_span_end_ns(inner), inner, false };
-        walk->open_count--;
-        return true;
-    }
-    if (!next || walk->failed)
-        return false;
-    if (walk->open_count == walk->open_capacity &&
-        !lw_grow(&walk->open, &walk->open_capacity, walk->open_count + 1,
-                 sizeof(*walk->open), NULL)) {
-        walk->failed = true;
-        return false;
-    }
-    walk->open[walk->open_count++] = timeline->order[walk->next++];
-    *event = (struct lw_track_event){ next->start_ns, next, true };
-    return true;
-}
-
-bool lw_track_walk_end(struct lw_track_walk *walk, struct lw_error *err)
-{
-    lw_free(walk->open);
-    walk->open = NULL;
-    if (walk->failed)
-        return lw_fail(err, LW_ERR_NOMEM, "out of memory");
-    return true;
+    return (struct lw_lane_walk){ .owner = timeline->profile,
+                                  .order = timeline->order + track->first,
+                                  .count = track->count,
+                                  .bounds = span_bounds };
 }

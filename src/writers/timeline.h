@@ -3,16 +3,12 @@
  * Formats that say "open" and "close" need spans of a track to lie one inside the other
  * or apart. Most spans of a thread do; those of coroutines and of ranges that a program
  * ends in another order than it began them do not. Each of those goes on the first
- * further track of its thread where it fits, so that none is lost or cut.
- *
- *     track 0   |--- a ---------|   |- d -|
- *                  |- b -|
- *     track 1            |- c --------|
- */
+ * further track of its thread where it fits (writers/lanes.h). */
 #ifndef LW_WRITERS_TIMELINE_H
 #define LW_WRITERS_TIMELINE_H
 
 #include "model/profile.h"
+#include "writers/lanes.h"
 
 struct lw_timeline_track {
     uint32_t thread; /* index */
@@ -35,28 +31,9 @@ bool lw_timeline_init(struct lw_timeline *timeline, const struct lw_profile *pro
                       struct lw_error *err) LW_MUST_CHECK;
 void lw_timeline_release(struct lw_timeline *timeline); /* zeroed is fine */
 
-/* Opening and closing on one track, in the order of time: what ends at an instant is
- * closed before what begins then is opened. */
-struct lw_track_event {
-    uint64_t time_ns;
-    const struct lw_span *span; /* borrowed from the profile */
-    bool is_open;
-};
-
-struct lw_track_walk {
-    const struct lw_timeline *timeline;
-    size_t next, end; /* in `order` */
-    uint32_t *open;   /* owned: the spans that are open, outermost first */
-    size_t open_count;
-    size_t open_capacity;
-    bool failed; /* out of memory: the walk ended early */
-};
-
-void lw_track_walk_init(struct lw_track_walk *walk, const struct lw_timeline *timeline,
-                        const struct lw_timeline_track *track);
-/* False: that was all, or memory ran out, which lw_track_walk_end() says. */
-bool lw_track_walk_next(struct lw_track_walk *walk, struct lw_track_event *event);
-bool lw_track_walk_end(struct lw_track_walk *walk, struct lw_error *err) LW_MUST_CHECK;
+/* Along one track; lw_lane_walk_end() ends it. */
+struct lw_lane_walk lw_timeline_walk(const struct lw_timeline *timeline,
+                                     const struct lw_timeline_track *track);
 
 /* What a span is: the last frame of its stack. */
 lw_frame_id lw_span_frame(const struct lw_profile *profile, const struct lw_span *span);
