@@ -109,6 +109,8 @@ static void release_thread(struct lw_target_thread *thread)
     lw_walk_release(&thread->walk);
     if (thread->state_fd >= 0)
         close(thread->state_fd);
+    if (thread->runs_fd >= 0)
+        close(thread->runs_fd);
 }
 
 static struct lw_target_thread *find_thread(struct lw_target *target, uint64_t address)
@@ -128,10 +130,20 @@ static bool add_thread(struct lw_target *target, uint64_t address)
                  sizeof(*target->threads), NULL))
         return false;
     thread = &target->threads[target->thread_count++];
-    *thread =
-        (struct lw_target_thread){ .state_fd = -1, .number = ++target->last_number };
+    *thread = (struct lw_target_thread){ .state_fd = -1,
+                                         .runs_fd = -1,
+                                         .number = ++target->last_number };
     lw_snapshot_init(&thread->snapshot, address);
     return true;
+}
+
+/* The thread state behind THREAD's, as just read. */
+static uint64_t next_of(const struct lw_target *target,
+                        const struct lw_target_thread *thread)
+{
+    return thread->is_resting
+               ? thread->next
+               : lw_snapshot_words(&thread->snapshot, &target->layout, LW_SECOND).next;
 }
 
 /* Does the chain of thread states, as just read, hold the threads we know, all of them
@@ -148,9 +160,7 @@ static bool has_same_threads(const struct lw_target *target,
             if (known == target->thread_count ||
                 target->threads[known].snapshot.thread != address)
                 return false;
-            address = lw_snapshot_words(&target->threads[known++].snapshot,
-                                        &target->layout, LW_SECOND)
-                          .next;
+            address = next_of(target, &target->threads[known++]);
         }
     }
     return known == target->thread_count;
@@ -243,6 +253,7 @@ static void identify(struct lw_target *target, struct lw_target_thread *thread)
     if (thread->tid == 0)
         return;
     thread->state_fd = lw_os_thread_open(target->pid, (pid_t)thread->tid);
+    thread->runs_fd = lw_os_runs_open(target->pid, (pid_t)thread->tid);
     if (!lw_os_thread_name(target->pid, (pid_t)thread->tid, thread->name,
                            sizeof(thread->name)))
         thread->name[0] = '\0';
@@ -250,12 +261,40 @@ static void identify(struct lw_target *target, struct lw_target_thread *thread)
 
 /* ---- state -------------------------------------------------------------------------- */
 
+static char kernel_state(const struct lw_target_thread *thread)
+{
+    return thread->state_fd >= 0 ? lw_os_thread_state(thread->state_fd) : '\0';
+}
+
+/* Remember that THREAD, whose state is LETTER, sleeps, if it does. It does if it did after
+ * its runs were counted: from then on it can only run if they become more. */
+static void note_sleep(struct lw_target_thread *thread, char letter)
+{
+    uint64_t runs = 0;
+
+    thread->is_asleep = letter && letter != 'R' && lw_os_runs(thread->runs_fd, &runs);
+    if (thread->is_asleep) {
+        letter = kernel_state(thread);
+        thread->is_asleep = letter && letter != 'R';
+    }
+    if (!thread->is_asleep || runs != thread->runs)
+        thread->is_read_asleep = false;
+    thread->runs = runs;
+}
+
+static bool has_slept_on(const struct lw_target_thread *thread)
+{
+    uint64_t runs;
+
+    return thread->is_asleep && lw_os_runs(thread->runs_fd, &runs) &&
+           runs == thread->runs;
+}
+
 static uint8_t state_of(struct lw_target *target, const struct lw_target_thread *thread,
-                        const struct interpreter_words *words)
+                        char letter, const struct interpreter_words *words)
 {
     struct lw_thread_words of_thread =
         lw_snapshot_words(&thread->snapshot, &target->layout, LW_SECOND);
-    char letter = thread->state_fd >= 0 ? lw_os_thread_state(thread->state_fd) : '\0';
     uint8_t state = LW_STATE_UNKNOWN, flag = 0;
     bool is_collecting = false;
 
@@ -289,13 +328,16 @@ static size_t prepare_threads(struct lw_target *target)
             !lw_snapshot_prepare(&thread->snapshot, &target->layout,
                                  &thread->range_count))
             thread->is_pending = false;
-        if (thread->is_pending)
+        if (thread->is_resting)
+            thread->range_count = 1;
+        if (thread->is_pending || thread->is_resting)
             count += thread->range_count;
     }
     return count;
 }
 
-/* The interpreters' words, then each pending thread's ranges. Returns how many in all;
+/* The interpreters' words, then each pending thread's ranges; of one that rests only what
+ * others may have changed. Returns how many in all;
  * *FIXED are the interpreters'. */
 static size_t fill_ranges(struct lw_target *target, struct interpreter_words *words,
                           size_t *fixed)
@@ -308,9 +350,14 @@ static size_t fill_ranges(struct lw_target *target, struct interpreter_words *wo
     for (size_t i = 0; i < target->thread_count; i++) {
         struct lw_target_thread *thread = &target->threads[i];
 
-        if (!thread->is_pending)
+        if (thread->is_pending)
+            lw_snapshot_ranges(&thread->snapshot, &target->layout, at);
+        else if (thread->is_resting)
+            *at = (struct lw_memory_range){ thread->snapshot.thread +
+                                                target->layout.thread_next,
+                                            &thread->next, sizeof(thread->next) };
+        else
             continue;
-        lw_snapshot_ranges(&thread->snapshot, &target->layout, at);
         thread->first_range = (size_t)(at - target->ranges);
         at += thread->range_count;
     }
@@ -324,9 +371,11 @@ static void give_up_guesses(struct lw_target *target, size_t index)
     for (size_t i = 0; i < target->thread_count; i++) {
         struct lw_target_thread *thread = &target->threads[i];
 
-        if (!thread->is_pending || index < thread->first_range ||
+        if (!(thread->is_pending || thread->is_resting) ||
+            index < thread->first_range ||
             index - thread->first_range >= thread->range_count)
             continue;
+        thread->is_resting = false;
         lw_snapshot_drop_chunks(&thread->snapshot);
         lw_snapshot_drop_frames(&thread->snapshot);
         thread->snapshot.cframe = 0;
@@ -356,23 +405,42 @@ static bool read_pending(struct lw_target *target, struct interpreter_words *wor
     }
 }
 
-static bool all_pending(const struct lw_target *target)
+/* Was every thread read that had to be? */
+static bool all_there(const struct lw_target *target)
 {
     for (size_t i = 0; i < target->thread_count; i++) {
-        if (!target->threads[i].is_pending)
+        if (!target->threads[i].is_pending && !target->threads[i].is_resting)
             return false;
     }
     return true;
 }
 
-static void begin(struct lw_target *target)
+static bool all_rest(const struct lw_target *target)
 {
     for (size_t i = 0; i < target->thread_count; i++) {
-        struct lw_target_thread *thread = &target->threads[i];
+        if (!target->threads[i].is_resting)
+            return false;
+    }
+    return target->thread_count > 0;
+}
 
-        thread->is_pending = true;
-        thread->has_stack = thread->has_python = false;
+/* Which threads are to be read? One that was read while it slept, and has slept on, is
+ * not; nor are those that will be stopped read twice. */
+static void begin(struct lw_target *target)
+{
+    bool may_rest = !target->native && !target->pause;
+
+    for (size_t i = 0; i < target->thread_count; i++) {
+        struct lw_target_thread *thread = &target->threads[i];
+        bool slept = may_rest && has_slept_on(thread);
+
         thread->failures = 0;
+        thread->is_resting = slept && thread->is_read_asleep && thread->has_stack &&
+                             !thread->walk.is_moving;
+        thread->is_pending = !thread->is_resting;
+        thread->is_read_asleep = slept;
+        if (thread->is_pending)
+            thread->has_stack = thread->has_python = false;
     }
 }
 
@@ -395,6 +463,7 @@ static bool walk_pending(struct lw_target *target,
     for (size_t i = 0; i < target->thread_count; i++) {
         struct lw_target_thread *thread = &target->threads[i];
         enum lw_walk_result result;
+        char letter;
 
         if (!thread->is_pending)
             continue;
@@ -410,7 +479,9 @@ static bool walk_pending(struct lw_target *target,
         thread->is_pending = false;
         thread->has_stack = true;
         thread->has_python = result == LW_WALK_DONE;
-        thread->state = state_of(target, thread, words);
+        letter = kernel_state(thread);
+        note_sleep(thread, letter);
+        thread->state = state_of(target, thread, letter, words);
     }
     return again;
 }
@@ -424,16 +495,19 @@ static bool is_same_program(const struct lw_target *target)
            process.stack_start == target->stack_start && process.state != 'Z';
 }
 
-/* All threads that there are. */
-static bool read_threads(struct lw_target *target, uint64_t now_ns)
+/* All threads that there are. If all sleep, there are no others: only one that runs can
+ * begin another (or end one). IS_SURE: look all the same. */
+static bool read_threads(struct lw_target *target, uint64_t now_ns, bool is_sure)
 {
     struct interpreter_words words[INTERPRETERS_MAX];
 
     begin(target);
+    if (!is_sure && all_rest(target))
+        return true;
     for (int round = 0; round < ROUNDS; round++) {
         if (!read_pending(target, words))
             return false;
-        if (round == 0 && (!all_pending(target) || !has_same_threads(target, words))) {
+        if (round == 0 && (!all_there(target) || !has_same_threads(target, words))) {
             if (!list_threads(target, words))
                 return false;
             begin(target);
@@ -527,12 +601,14 @@ static void name_threads_when_due(struct lw_target *target, uint64_t now_ns)
 
 bool lw_target_sample(struct lw_target *target, uint64_t now_ns)
 {
-    if (target->memory.pid && now_ns - target->listed_ns >= LIST_NS) {
+    bool is_due = target->memory.pid && now_ns - target->listed_ns >= LIST_NS;
+
+    if (is_due) {
         if (!is_same_program(target) || !list_interpreters(target))
             return false;
         target->listed_ns = now_ns;
     }
-    if (!read_threads(target, now_ns))
+    if (!read_threads(target, now_ns, is_due))
         return false;
     if (target->native)
         lw_native_sample(target->native, target, now_ns);

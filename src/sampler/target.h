@@ -2,7 +2,8 @@
  * at each sample every thread's stack and state.
  *
  * A sample is one read of the process's memory (two where something new appeared) and one
- * small read of /proc a thread. The process is not stopped and does not notice. */
+ * small read of /proc a thread. Of a thread that has slept since it was last read nothing
+ * is read again. The process is not stopped and does not notice. */
 #ifndef LW_SAMPLER_TARGET_H
 #define LW_SAMPLER_TARGET_H
 
@@ -18,6 +19,7 @@ struct lw_target_thread {
     struct lw_walk walk;         /* the stack, as last sampled */
     uint64_t tid;                /* the kernel's; 0: not known */
     int state_fd;                /* its state, open; -1: gone or not to be seen */
+    int runs_fd;                 /* how often it ran, likewise */
     uint32_t number;             /* grows: tells a thread from another with its tid */
     char name[LW_OS_NAME_BYTES]; /* Python's, or the kernel's */
     bool is_named;               /* by Python */
@@ -28,8 +30,15 @@ struct lw_target_thread {
     bool
         has_python; /* it runs Python code: `walk` holds at least the part that held still */
 
+    /* Whether it can have moved since: a thread that has not run has not. */
+    uint64_t runs;  /* how often the kernel had let it run, when it was seen asleep */
+    bool is_asleep; /* it was, at the end of the last sample that looked */
+    bool is_read_asleep; /* and its stack is from after that */
+
     /* While a sample is taken. */
     bool is_pending;
+    bool is_resting; /* it has slept on: its stack is what it was */
+    uint64_t next;   /* of a resting one: the next thread's state */
     unsigned failures;
     size_t first_range, range_count;
 };
