@@ -71,8 +71,9 @@ class Terminal:
         self.resize(24, 80)
         self.before = termios.tcgetattr(self.slave)
         self.written = b""
+        # Whoever runs the tests may do so under nohup, which top would keep to.
         self.process = subprocess.Popen(
-            [lapwing, "top", str(pid)],
+            ["env", "--default-signal=HUP", lapwing, "top", str(pid)],
             stdin=self.slave,
             stdout=self.slave,
             stderr=self.slave,
