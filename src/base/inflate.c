@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "base/gzip.h"
-
 #define FIRST_BYTES ((size_t)64 << 10)
 
 bool lw_inflate_is_gzip(const void *bytes, size_t len)
@@ -29,7 +27,7 @@ static uint32_t piece_of(size_t len)
     return (uint32_t)(len < LW_GZIP_PIECE_BYTES ? len : LW_GZIP_PIECE_BYTES);
 }
 
-static bool fail_at(size_t at, enum lw_gzip_step step, struct lw_error *err)
+bool lw_inflate_fail(uint64_t at, enum lw_gzip_step step, struct lw_error *err)
 {
     const char *why = "what is compressed there is damaged";
 
@@ -39,7 +37,8 @@ static bool fail_at(size_t at, enum lw_gzip_step step, struct lw_error *err)
         why = "the checksum does not fit what was unpacked";
     else if (step == LW_GZIP_BAD_HEAD)
         why = "this is not the head of a gzip member";
-    return lw_fail(err, LW_ERR_FORMAT, "gzip, at byte %zu: %s", at, why);
+    return lw_fail(err, LW_ERR_FORMAT, "gzip, at byte %llu: %s", (unsigned long long)at,
+                   why);
 }
 
 /* One step, into what OUT has room for, which grows. */
@@ -104,7 +103,7 @@ bool lw_inflate(const void *bytes, size_t len, struct lw_buf *out, struct lw_err
                 break;
             gzip->unpack_reset(state);
         } else if (step != LW_GZIP_MORE) {
-            fail_at((size_t)(io.in - start), step, err);
+            lw_inflate_fail((size_t)(io.in - start), step, err);
             break;
         } else if (io.in == end && io.out_len > 0) {
             lw_fail(err, LW_ERR_FORMAT, "gzip: the file ends too early, at byte %zu",

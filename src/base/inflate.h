@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/gzip.h"
 
 #define LW_INFLATE_RATIO ((size_t)256)
 #define LW_INFLATE_FREE_BYTES ((size_t)64 << 20)
@@ -25,5 +26,8 @@ bool lw_inflate(const void *bytes, size_t len, struct lw_buf *out, struct lw_err
 /* The first bytes of it, at most *HEAD_LEN, which is set to how many there are. BYTES
  * may end anywhere. 0: there are none that could be had. */
 void lw_inflate_head(const void *bytes, size_t len, void *head, size_t *head_len);
+
+/* The sentence of a STEP that failed at byte AT of what is packed; returns false. */
+bool lw_inflate_fail(uint64_t at, enum lw_gzip_step step, struct lw_error *err);
 
 #endif

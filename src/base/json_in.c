@@ -95,7 +95,7 @@ static bool is_hex(char c)
 /* How many bytes the escape at P takes; 0: it is none. */
 static size_t escape_size(const char *p, const char *end)
 {
-    if (end - p < 2)
+    if (end - p < 2 || p[0] != '\\')
         return 0;
     if (p[1] != 'u')
         return p[1] != '\0' && strchr("\"\\/bfnrt", p[1]) ? 2 : 0;
@@ -340,8 +340,8 @@ static size_t unescape_code(const char *p, const char *end, struct lw_buf *out)
 {
     uint32_t code = hex4(p + 2);
 
-    if (code >= 0xd800 && code < 0xdc00 && end - p >= 12 && p[6] == '\\' &&
-        p[7] == 'u') {
+    if (code >= 0xd800 && code < 0xdc00 && end - p >= 12 && p[7] == 'u' &&
+        escape_size(p + 6, end) == 6) {
         uint32_t low = hex4(p + 8);
 
         if (low >= 0xdc00 && low < 0xe000) {
@@ -353,15 +353,11 @@ static size_t unescape_code(const char *p, const char *end, struct lw_buf *out)
     return 6;
 }
 
-void lw_json_unescape(const struct lw_json_in *json, struct lw_buf *out)
+void lw_json_unescape_text(const char *text, size_t len, struct lw_buf *out)
 {
-    static const char letters[] = "bfnrt", meanings[] = "\b\f\n\r\t";
-    const char *p = json->text, *end = json->text + json->len;
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    const char *p = text, *end = text + len;
 
-    if (!json->escaped) {
-        lw_buf_add(out, p, json->len);
-        return;
-    }
     while (p < end) {
         const char *backslash = memchr(p, '\\', (size_t)(end - p));
         const char *letter;
@@ -370,14 +366,24 @@ void lw_json_unescape(const struct lw_json_in *json, struct lw_buf *out)
         if (!backslash)
             return;
         p = backslash;
-        if (p[1] == 'u') {
-            p += unescape_code(p, end, out);
-            continue;
+        switch (escape_size(p, end)) {
+        case 2:
+            letter = strchr(letters, p[1]);
+            lw_buf_add_char(out, meanings[letter - letters]);
+            p += 2;
+            break;
+        case 6: p += unescape_code(p, end, out); break;
+        default: lw_buf_add_char(out, *p++); break;
         }
-        letter = strchr(letters, p[1]);
-        lw_buf_add_char(out, letter ? meanings[letter - letters] : p[1]);
-        p += 2;
     }
+}
+
+void lw_json_unescape(const struct lw_json_in *json, struct lw_buf *out)
+{
+    if (json->escaped)
+        lw_json_unescape_text(json->text, json->len, out);
+    else
+        lw_buf_add(out, json->text, json->len);
 }
 
 bool lw_json_fail(const struct lw_json_in *json, struct lw_error *err)

@@ -68,6 +68,8 @@ static inline bool lw_json_is(const struct lw_json_in *json, const char *text)
 }
 /* Append the last key or string, decoded, to OUT. */
 void lw_json_unescape(const struct lw_json_in *json, struct lw_buf *out);
+/* The same of any text between quotes: a backslash that escapes nothing stays as it is. */
+void lw_json_unescape_text(const char *text, size_t len, struct lw_buf *out);
 /* "at byte N: PROBLEM" as LW_ERR_FORMAT. */
 bool lw_json_fail(const struct lw_json_in *json, struct lw_error *err);
 

@@ -32,6 +32,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "readers/frames.h"
+#include "readers/kineto.h"
 #include "readers/reader.h"
 
 #define TIME_DIGITS 3 /* ns are the thousandths of microseconds */
@@ -763,8 +764,64 @@ static bool finish(struct reading *r, struct lw_error *err)
     return nest(r, err);
 }
 
-static bool read_chrome(const struct lw_source *source, unsigned want,
-                        struct lw_builder *out, struct lw_error *err)
+/* What was lost on the way to the events. */
+static bool add_scan_losses(const struct lw_trace_events *in, struct lw_builder *out,
+                            struct lw_error *err)
+{
+    const struct lw_error *damage = &in->stream->damage;
+
+    return (!in->broken_count || lw_builder_loss(out, "broken JSON", "events", LW_NONE,
+                                                 in->broken_count, err)) &&
+           (!in->mended_count ||
+            lw_builder_loss(out, "quotes inside a text; mended", "events", LW_NONE,
+                            in->mended_count, err)) &&
+           (!in->is_cut ||
+            lw_builder_loss(out,
+                            damage->code != LW_OK ? damage->text
+                                                  : "the file stops before its end",
+                            "files cut short", LW_NONE, 1, err)) &&
+           (!in->has_rest || lw_builder_loss(out, "behind the end of the trace",
+                                             "texts", LW_NONE, 1, err));
+}
+
+static bool read_trace(struct lw_stream *stream, const char *name, unsigned want,
+                       struct lw_builder *out, struct lw_error *err)
+{
+    struct lw_trace_events in;
+    struct lw_kineto *kineto = lw_kineto_new(out, name, want, err);
+    enum lw_trace_item item = LW_TRACE_EVENT;
+    bool done = kineto != NULL;
+
+    lw_trace_events_init(&in, stream);
+    while (done && item != LW_TRACE_END) {
+        done = lw_trace_events_next(&in, &item, err);
+        if (done && item == LW_TRACE_EVENT)
+            done = lw_kineto_add_event(kineto, &in.event, err);
+        else if (done && item == LW_TRACE_MEMBER)
+            done = lw_kineto_add_member(kineto, &in.member, err);
+    }
+    done = done && lw_kineto_finish(kineto, in.event_count, err) &&
+           add_scan_losses(&in, out, err);
+    lw_trace_events_release(&in);
+    lw_kineto_free(kineto);
+    return done;
+}
+
+static bool read_as_trace(const struct lw_source *source, unsigned want,
+                          struct lw_builder *out, struct lw_error *err)
+{
+    struct lw_stream stream;
+    bool done;
+
+    if (!lw_stream_open_bytes(&stream, source->view.bytes, source->view.len, err))
+        return false;
+    done = read_trace(&stream, source->name, want, out, err);
+    lw_stream_close(&stream);
+    return done;
+}
+
+static bool read_spans(const struct lw_source *source, unsigned want,
+                       struct lw_builder *out, struct lw_error *err)
 {
     struct reading r = { .out = out, .want = want };
     bool done;
@@ -781,6 +838,15 @@ static bool read_chrome(const struct lw_source *source, unsigned want,
     lw_free(r.spans);
     lw_free(r.levels);
     return done;
+}
+
+static bool read_chrome(const struct lw_source *source, unsigned want,
+                        struct lw_builder *out, struct lw_error *err)
+{
+    unsigned of_trace = LW_WANT_TRACE | LW_WANT_ARGS;
+
+    return (!(want & LW_WANT_TRACE) || read_as_trace(source, want, out, err)) &&
+           (!(want & ~of_trace) || read_spans(source, want, out, err));
 }
 
 static bool has(const struct lw_source *source, const char *text)

@@ -20,7 +20,7 @@ struct lw_source {
     struct lw_file_view view;  /* the whole file, for read() */
 };
 
-#define LW_SOURCE_HEAD_BYTES 4096 /* a page: enough for every format's beginning */
+#define LW_SOURCE_HEAD_BYTES 65536 /* of a trace, 26 KB come before its events */
 
 struct lw_reader {
     const char *name;     /* of the format */

@@ -1,0 +1,103 @@
+/* Trace event JSON, one event at a time, from a stream.
+ *
+ *     {"schemaVersion": 1, "traceEvents": [ {"ph": "X", ...}, ... ], "traceName": "x"}
+ *      member ------------                  event                    member
+ *
+ * or the list alone. Nothing of it is held: what an event says are pointers into the
+ * stream's window, good until the next one is asked for.
+ *
+ * Profilers write these files by hand, and die while they do. So control characters and
+ * backslashes that escape nothing are taken as they are, any word without quotes is a value
+ * (NaN, N/A), a quote inside a text is told from its end by what follows it, and an event
+ * that is beyond help is passed over: reading goes on with the next. What was done is
+ * counted. */
+#ifndef LW_READERS_TRACE_EVENTS_H
+#define LW_READERS_TRACE_EVENTS_H
+
+#include "base/stream.h"
+
+enum lw_value_form {
+    LW_VALUE_NONE,
+    LW_VALUE_TEXT,   /* between quotes, which are left out */
+    LW_VALUE_WORD,   /* a number, true, null, NaN ... */
+    LW_VALUE_NESTED, /* an object or a list, with its brackets */
+};
+
+struct lw_value {
+    const char *text; /* as it lies in the file; NULL: there is none */
+    size_t len;
+    uint8_t form; /* enum lw_value_form */
+    bool escaped; /* a text that holds backslashes */
+};
+
+struct lw_member {
+    const char *key;
+    size_t key_len;
+    struct lw_value value;
+};
+
+struct lw_trace_event {
+    char phase; /* of "ph"; 0: none */
+    struct lw_value name, category, time, duration, pid, tid, id, args;
+    const struct lw_member *members; /* of args */
+    size_t member_count;
+};
+
+enum lw_trace_item {
+    LW_TRACE_EVENT,  /* `event` */
+    LW_TRACE_MEMBER, /* `member`, beside the list of events */
+    LW_TRACE_END,
+};
+
+struct lw_trace_events {
+    struct lw_stream *stream; /* borrowed */
+    struct lw_trace_event event;
+    struct lw_member member;
+
+    uint64_t event_count;  /* that were given, or passed over */
+    uint64_t broken_count; /* that were passed over */
+    uint64_t mended_count; /* that had bare quotes in their texts */
+    bool is_cut;           /* it stops within an event, or before its end */
+    bool has_rest;         /* bytes behind the end, or members that cannot be read */
+
+    size_t at;                /* in the window: what comes next */
+    uint8_t state;            /* enum state of the .c */
+    bool is_mending;          /* quotes are looked at twice */
+    bool wants_more;          /* the window was too short for it */
+    uint64_t wasted_bytes;    /* read for what turned out to be broken */
+    struct lw_member *memory; /* owned */
+    size_t memory_count, memory_capacity;
+};
+
+void lw_trace_events_init(struct lw_trace_events *in, struct lw_stream *stream);
+void lw_trace_events_release(struct lw_trace_events *in);
+
+/* What comes next. Fails if the file is no trace at all, for memory, and if more of it
+ * is broken than could be by accident. */
+bool lw_trace_events_next(struct lw_trace_events *in, enum lw_trace_item *item,
+                          struct lw_error *err) LW_MUST_CHECK;
+
+/* VALUE is the text or word TEXT. */
+static inline bool lw_value_is(const struct lw_value *value, const char *text)
+{
+    size_t len = __builtin_strlen(text);
+
+    return value->len == len && value->form != LW_VALUE_NESTED &&
+           __builtin_memcmp(value->text, text, len) == 0;
+}
+static inline bool lw_member_is(const struct lw_member *member, const char *key)
+{
+    size_t len = __builtin_strlen(key);
+
+    return member->key_len == len && __builtin_memcmp(member->key, key, len) == 0;
+}
+
+/* A whole number, also one in quotes or with a point ("12", 12.0); else false and *NUMBER
+ * is as it was. */
+bool lw_value_i64(const struct lw_value *value, int64_t *number);
+bool lw_value_u64(const struct lw_value *value, uint64_t *number);
+bool lw_value_double(const struct lw_value *value, double *number);
+/* Microseconds with decimals as whole ns. */
+bool lw_value_ns(const struct lw_value *value, int64_t *ns);
+
+#endif
