@@ -103,14 +103,19 @@ static void add_rank(const struct lw_trace_scope *scope, struct lw_buf *out)
         lw_buf_addf(out, " of %" PRId64, trace->ranks[rank].world_size);
 }
 
+void lw_trace_scope_add_name(const struct lw_trace_scope *scope, struct lw_buf *out)
+{
+    if (scope->rank_count == 1)
+        add_rank(scope, out);
+    else
+        lw_buf_addf(out, "%zu ranks", scope->rank_count);
+}
+
 void lw_trace_scope_add_text(const struct lw_trace_scope *scope, struct lw_buf *out)
 {
     size_t steps = count_steps(scope), ranks = scope->rank_count;
 
-    if (ranks == 1)
-        add_rank(scope, out);
-    else
-        lw_buf_addf(out, "%zu ranks", ranks);
+    lw_trace_scope_add_name(scope, out);
     if (out->len > 0)
         lw_buf_add_text(out, ", ");
     if (steps == 0)

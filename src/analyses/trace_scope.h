@@ -35,8 +35,9 @@ int64_t lw_trace_rank_number(const struct lw_trace *trace, uint32_t rank);
 /* Is NAME that of a step of torch.profiler's schedule? */
 bool lw_trace_is_step(const char *name);
 
-/* Append what the answer is of: "worker0.json: rank 0 of 8, 6 steps", or "8 ranks, 6
- * steps each". */
+/* Append what the answer is of: "worker0.json: rank 0 of 8", or "8 ranks"; and with the
+ * steps that are marked: ", 6 steps", ", 6 steps each". */
+void lw_trace_scope_add_name(const struct lw_trace_scope *scope, struct lw_buf *out);
 void lw_trace_scope_add_text(const struct lw_trace_scope *scope, struct lw_buf *out);
 
 /* Fails with a sentence for VIEW if nothing ran on a device in the ranks that are
