@@ -1,8 +1,10 @@
 """Measure the sampler beside py-spy and austin: bench/run.sh sampling [--help].
 
-Four questions, all tools in one run and in turns:
+Five questions, all tools in one run and in turns:
   slowdown    how much longer six programs take, by their own wall clock and processor
               time, at 1,000 and 10,000 samples a second
+  torch       the same for a training with two DataLoader workers, and for a process
+              with 150 native threads that maps memory all the time, at 200 and 1,000
   cost        processor time of the recorder for one sample of a stack of 30
   reads       calls of process_vm_readv for one sample, counted by strace
   sustained   how many samples come late or are missed at 20,000 a second
@@ -32,8 +34,11 @@ from tables import table
 
 PROGRAMS = ["richards", "deltablue", "raytrace", "go", "chaos", "hexiom"]
 RATES = [1_000, 10_000]
+TORCH_PROGRAMS = ["loader", "threads"]
+TORCH_RATES = [200, 1_000]
+SLOW_PAIRS = 3  # of a tool that takes many times as long
 DEEP = places.PROJECT / "tests" / "programs" / "deep.py"
-QUESTIONS = ["slowdown", "cost", "reads", "sustained"]
+QUESTIONS = ["slowdown", "torch", "cost", "reads", "sustained"]
 NORMAL_95 = 1.645  # one side: the upper bound is what counts
 
 
@@ -98,29 +103,36 @@ def parse_args() -> argparse.Namespace:
 # ---- slowdown ------------------------------------------------------------------------
 
 
-def measured(words: list[str], program: str, loops: int) -> tuple[float, float]:
-    """The program's own wall and processor seconds, run after WORDS."""
-    env = {
-        **os.environ,
-        "PYTHONHASHSEED": "0",
-        "PYPERFORMANCE_DIR": str(places.benchmarks()),
-    }
-    command = [*words, str(places.PROGRAM), program, str(loops)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    for line in done.stdout.splitlines():
-        if line.startswith('{"program"'):
-            said = json.loads(line)
-            return said["measured_seconds"], said["cpu_seconds"]
-    sys.exit(f"bench: {' '.join(command)}: {done.stderr.strip()}")
+@dataclass(frozen=True)
+class Program:
+    """What is measured: it prints its own times."""
 
+    name: str
+    python: str
+    script: Path
 
-def loops_for(python: str, program: str, seconds: float) -> int:
-    loops = 1
-    while True:
-        _, cpu = measured([python], program, loops)
-        if cpu >= seconds / 4:
-            return max(1, round(loops * seconds / cpu))
-        loops *= 4
+    def run(self, words: list[str], loops: int) -> tuple[float, float]:
+        """Its own wall and processor seconds, run after WORDS."""
+        env = {
+            **os.environ,
+            "PYTHONHASHSEED": "0",
+            "PYPERFORMANCE_DIR": str(places.benchmarks()),
+        }
+        command = [*words, self.python, str(self.script), self.name, str(loops)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        for line in done.stdout.splitlines():
+            if line.startswith('{"program"'):
+                said = json.loads(line)
+                return said["measured_seconds"], said["cpu_seconds"]
+        sys.exit(f"bench: {' '.join(command)}: {done.stderr.strip()}")
+
+    def loops_for(self, seconds: float) -> int:
+        loops = 1
+        while True:
+            wall, _ = self.run([], loops)
+            if wall >= seconds / 4:
+                return max(1, round(loops * seconds / wall))
+            loops *= 4
 
 
 def bound(ratios: list[float]) -> str:
@@ -131,33 +143,78 @@ def bound(ratios: list[float]) -> str:
     return f"{math.exp(mean):.3f} (< {math.exp(mean + NORMAL_95 * error):.3f})"
 
 
+class Pairs:
+    """Slowdowns of tools at rates, each run beside bare ones right before and after."""
+
+    def __init__(self, tools: dict[str, str], rates: list[int]) -> None:
+        self.tools = tools
+        self.rates = rates
+        self.walls: dict[tuple[str, int], list[float]] = {}
+        self.cpus: dict[tuple[str, int], list[float]] = {}
+        self.order = random.Random(0)
+
+    def modes(self, pair: int) -> list[tuple[Tool, int]]:
+        """In another order each time; what is very slow has had its turns soon."""
+        modes = [
+            (tool, rate)
+            for tool in TOOLS
+            for rate in self.rates
+            if tool.name in self.tools
+            and (
+                pair < SLOW_PAIRS or statistics.median(self.walls[tool.name, rate]) < 3
+            )
+        ]
+        self.order.shuffle(modes)
+        return modes
+
+    def measure(self, program: Program, loops: int, pair: int) -> None:
+        bare = program.run([], loops)
+        for tool, rate in self.modes(pair):
+            with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
+                words = tool.run(self.tools[tool.name], rate, f"{folder}/out")
+                wall, cpu = program.run(words, loops)
+            after = program.run([], loops)
+            key = tool.name, rate
+            self.walls.setdefault(key, []).append(2 * wall / (bare[0] + after[0]))
+            self.cpus.setdefault(key, []).append(2 * cpu / (bare[1] + after[1]))
+            bare = after
+
+    def print(self, what: str) -> None:
+        rows = [
+            [
+                f"{name} at {rate:,} Hz",
+                bound(self.walls[name, rate]),
+                bound(self.cpus[name, rate]),
+                str(len(self.walls[name, rate])),
+            ]
+            for name, rate in sorted(self.walls)
+        ]
+        head = [f"slowdown of {what}", "wall", "processor time", "pairs"]
+        print(table(head, rows) + "\n", flush=True)
+
+
 def slowdown(args: argparse.Namespace, python: str, tools: dict[str, str]) -> None:
-    """Each run beside a bare one made right before it or after it."""
-    modes = [(tool, rate) for tool in TOOLS for rate in RATES if tool.name in tools]
-    loops = {name: loops_for(python, name, args.seconds) for name in PROGRAMS}
-    walls: dict[tuple[str, int], list[float]] = {}
-    cpus: dict[tuple[str, int], list[float]] = {}
-    order = random.Random(0)
+    programs = [Program(name, python, places.PROGRAM) for name in PROGRAMS]
+    loops = {program: program.loops_for(args.seconds) for program in programs}
+    pairs = Pairs(tools, RATES)
     for pair in range(args.pairs):
         print(f"bench: pair {pair + 1} of {args.pairs}", file=sys.stderr)
-        for program in PROGRAMS:
-            order.shuffle(modes)
-            bare = measured([python], program, loops[program])
-            for tool, rate in modes:
-                with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
-                    words = tool.run(tools[tool.name], rate, f"{folder}/out")
-                    wall, cpu = measured([*words, python], program, loops[program])
-                after = measured([python], program, loops[program])
-                key = tool.name, rate
-                walls.setdefault(key, []).append(2 * wall / (bare[0] + after[0]))
-                cpus.setdefault(key, []).append(2 * cpu / (bare[1] + after[1]))
-                bare = after
-    rows = [
-        [f"{name} at {rate:,} Hz", bound(walls[name, rate]), bound(cpus[name, rate])]
-        for name, rate in sorted(walls)
-    ]
-    head = ["slowdown of six programs", "wall", "processor time"]
-    print(table(head, rows) + "\n", flush=True)
+        for program in programs:
+            pairs.measure(program, loops[program], pair)
+    pairs.print("six programs")
+
+
+def torch(args: argparse.Namespace, tools: dict[str, str]) -> None:
+    """With the Python that torch is installed for."""
+    script = places.PROJECT / "bench" / "torch_programs.py"
+    for name in TORCH_PROGRAMS:
+        program = Program(name, sys.executable, script)
+        loops = program.loops_for(args.seconds)
+        pairs = Pairs(tools, TORCH_RATES)
+        for pair in range(args.pairs):
+            print(f"bench: {name}: pair {pair + 1} of {args.pairs}", file=sys.stderr)
+            pairs.measure(program, loops, pair)
+        pairs.print(name)
 
 
 # ---- cost ----------------------------------------------------------------------------
@@ -272,6 +329,8 @@ def main() -> None:
     print(f"- load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     if "slowdown" in args.questions:
         slowdown(args, python, tools)
+    if "torch" in args.questions:
+        torch(args, tools)
     if "cost" in args.questions:
         cost(args, python, tools)
     if "reads" in args.questions:

@@ -30,7 +30,7 @@ class Images(Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         generator = torch.Generator().manual_seed(index)
-        image = torch.rand(3, 16, 16, generator=generator)
+        image = torch.rand(3, 32, 32, generator=generator)
         for _ in range(4):
             image = (image - image.mean()) / (image.std() + 1e-3)
         return image
@@ -51,7 +51,12 @@ class Timed:
 def loader(steps: int) -> Timed:
     """A small training whose workers and main process are both busy."""
     model = nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4096, 10)
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(32 * 32 * 32, 10),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     batches = iter(DataLoader(Images(8 * (steps + 10)), batch_size=8, num_workers=2))

@@ -60,6 +60,12 @@ static uint64_t next_gap(struct lw_sampler *sampler)
     return (uint64_t)(sampler->period_ns / 2 * (1 - log(next_random(sampler))));
 }
 
+/* How long after it was due a sample is still taken for one of that moment. */
+static uint64_t grace_ns(const struct lw_sampler *sampler)
+{
+    return (uint64_t)(sampler->period_ns / 2);
+}
+
 static void sleep_until(uint64_t when_ns)
 {
     struct timespec when = { (time_t)(when_ns / SECOND_NS),
@@ -103,8 +109,7 @@ static bool sample_all(struct lw_sampler *sampler, uint64_t due_ns, bool *is_idl
     *is_idle = sampler->count == 0;
     if (go_on && sampler->count > 0) {
         sampler->counts.taken++;
-        sampler->counts.late +=
-            lw_clock_ns() - due_ns > (uint64_t)(sampler->period_ns / 2);
+        sampler->counts.late += lw_clock_ns() - due_ns > grace_ns(sampler);
         for (size_t i = 0; i < sampler->count; i++)
             sample_process(sampler->processes[i], lw_clock_ns());
     }
@@ -112,20 +117,21 @@ static bool sample_all(struct lw_sampler *sampler, uint64_t due_ns, bool *is_idl
     return go_on;
 }
 
-/* When the next one is due; those that should have been taken by now are missed. */
+/* When the next one is due. One that is overdue, but not by much, is taken at once; those
+ * that should have been taken long ago are missed. */
 static uint64_t next_due(struct lw_sampler *sampler, uint64_t due_ns)
 {
-    uint64_t now_ns = lw_clock_ns();
+    uint64_t soonest_ns = lw_clock_ns() - grace_ns(sampler);
     uint64_t missed = 0;
 
-    for (due_ns += next_gap(sampler); due_ns < now_ns; due_ns += next_gap(sampler)) {
+    for (due_ns += next_gap(sampler); due_ns < soonest_ns;
+         due_ns += next_gap(sampler)) {
         missed++;
-        if (now_ns - due_ns > SECOND_NS) { /* the machine slept */
-            due_ns = now_ns;
+        if (soonest_ns - due_ns > SECOND_NS) { /* the machine slept */
+            due_ns = soonest_ns;
             break;
         }
     }
-    /* The last of them is taken now. */
     if (missed > 0) {
         pthread_mutex_lock(&sampler->mutex);
         sampler->counts.missed += missed;

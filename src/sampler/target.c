@@ -107,10 +107,7 @@ static void release_thread(struct lw_target_thread *thread)
 {
     lw_snapshot_release(&thread->snapshot);
     lw_walk_release(&thread->walk);
-    if (thread->state_fd >= 0)
-        close(thread->state_fd);
-    if (thread->runs_fd >= 0)
-        close(thread->runs_fd);
+    lw_rest_close(&thread->rest);
 }
 
 static struct lw_target_thread *find_thread(struct lw_target *target, uint64_t address)
@@ -130,9 +127,8 @@ static bool add_thread(struct lw_target *target, uint64_t address)
                  sizeof(*target->threads), NULL))
         return false;
     thread = &target->threads[target->thread_count++];
-    *thread = (struct lw_target_thread){ .state_fd = -1,
-                                         .runs_fd = -1,
-                                         .number = ++target->last_number };
+    *thread = (struct lw_target_thread){ .number = ++target->last_number };
+    lw_rest_init(&thread->rest);
     lw_snapshot_init(&thread->snapshot, address);
     return true;
 }
@@ -252,8 +248,7 @@ static void identify(struct lw_target *target, struct lw_target_thread *thread)
         words.native_id ? words.native_id : tid_of_pthread(target, words.thread_id);
     if (thread->tid == 0)
         return;
-    thread->state_fd = lw_os_thread_open(target->pid, (pid_t)thread->tid);
-    thread->runs_fd = lw_os_runs_open(target->pid, (pid_t)thread->tid);
+    lw_rest_open(&thread->rest, target->pid, (pid_t)thread->tid);
     if (!lw_os_thread_name(target->pid, (pid_t)thread->tid, thread->name,
                            sizeof(thread->name)))
         thread->name[0] = '\0';
@@ -261,40 +256,12 @@ static void identify(struct lw_target *target, struct lw_target_thread *thread)
 
 /* ---- state -------------------------------------------------------------------------- */
 
-static char kernel_state(const struct lw_target_thread *thread)
-{
-    return thread->state_fd >= 0 ? lw_os_thread_state(thread->state_fd) : '\0';
-}
-
-/* Remember that THREAD, whose state is LETTER, sleeps, if it does. It does if it did after
- * its runs were counted: from then on it can only run if they become more. */
-static void note_sleep(struct lw_target_thread *thread, char letter)
-{
-    uint64_t runs = 0;
-
-    thread->is_asleep = letter && letter != 'R' && lw_os_runs(thread->runs_fd, &runs);
-    if (thread->is_asleep) {
-        letter = kernel_state(thread);
-        thread->is_asleep = letter && letter != 'R';
-    }
-    if (!thread->is_asleep || runs != thread->runs)
-        thread->is_read_asleep = false;
-    thread->runs = runs;
-}
-
-static bool has_slept_on(const struct lw_target_thread *thread)
-{
-    uint64_t runs;
-
-    return thread->is_asleep && lw_os_runs(thread->runs_fd, &runs) &&
-           runs == thread->runs;
-}
-
-static uint8_t state_of(struct lw_target *target, const struct lw_target_thread *thread,
-                        char letter, const struct interpreter_words *words)
+static uint8_t state_of(struct lw_target *target, struct lw_target_thread *thread,
+                        const struct interpreter_words *words)
 {
     struct lw_thread_words of_thread =
         lw_snapshot_words(&thread->snapshot, &target->layout, LW_SECOND);
+    char letter = lw_rest_state(&thread->rest);
     uint8_t state = LW_STATE_UNKNOWN, flag = 0;
     bool is_collecting = false;
 
@@ -432,13 +399,11 @@ static void begin(struct lw_target *target)
 
     for (size_t i = 0; i < target->thread_count; i++) {
         struct lw_target_thread *thread = &target->threads[i];
-        bool slept = may_rest && has_slept_on(thread);
 
         thread->failures = 0;
-        thread->is_resting = slept && thread->is_read_asleep && thread->has_stack &&
-                             !thread->walk.is_moving;
+        thread->is_resting = may_rest && lw_rest_begin(&thread->rest) &&
+                             thread->has_stack && !thread->walk.is_moving;
         thread->is_pending = !thread->is_resting;
-        thread->is_read_asleep = slept;
         if (thread->is_pending)
             thread->has_stack = thread->has_python = false;
     }
@@ -463,7 +428,6 @@ static bool walk_pending(struct lw_target *target,
     for (size_t i = 0; i < target->thread_count; i++) {
         struct lw_target_thread *thread = &target->threads[i];
         enum lw_walk_result result;
-        char letter;
 
         if (!thread->is_pending)
             continue;
@@ -479,9 +443,7 @@ static bool walk_pending(struct lw_target *target,
         thread->is_pending = false;
         thread->has_stack = true;
         thread->has_python = result == LW_WALK_DONE;
-        letter = kernel_state(thread);
-        note_sleep(thread, letter);
-        thread->state = state_of(target, thread, letter, words);
+        thread->state = state_of(target, thread, words);
     }
     return again;
 }

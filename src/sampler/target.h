@@ -8,6 +8,7 @@
 #define LW_SAMPLER_TARGET_H
 
 #include "sampler/os.h"
+#include "sampler/rest.h"
 #include "sampler/walk.h"
 
 struct lw_native;
@@ -18,8 +19,7 @@ struct lw_target_thread {
     struct lw_snapshot snapshot;
     struct lw_walk walk;         /* the stack, as last sampled */
     uint64_t tid;                /* the kernel's; 0: not known */
-    int state_fd;                /* its state, open; -1: gone or not to be seen */
-    int runs_fd;                 /* how often it ran, likewise */
+    struct lw_rest rest;         /* whether it runs, and has run */
     uint32_t number;             /* grows: tells a thread from another with its tid */
     char name[LW_OS_NAME_BYTES]; /* Python's, or the kernel's */
     bool is_named;               /* by Python */
@@ -29,11 +29,6 @@ struct lw_target_thread {
     bool has_stack; /* `walk` is of this sample; else it could not be read */
     bool
         has_python; /* it runs Python code: `walk` holds at least the part that held still */
-
-    /* Whether it can have moved since: a thread that has not run has not. */
-    uint64_t runs;  /* how often the kernel had let it run, when it was seen asleep */
-    bool is_asleep; /* it was, at the end of the last sample that looked */
-    bool is_read_asleep; /* and its stack is from after that */
 
     /* While a sample is taken. */
     bool is_pending;
