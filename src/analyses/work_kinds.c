@@ -29,16 +29,30 @@ static enum judgement judge(const char *name)
     return COMPUTES;
 }
 
-static enum judgement judge_as_hta(const char *name)
+/* Its patterns: ^nccl.*Kernel, then ^Memcpy|^Memset|^dma, then all but .*Memcpy and
+ * .*Sync. */
+enum lw_work_kind lw_work_kind_by_hta(const char *name)
 {
     if (lw_text_starts(name, "nccl") && strstr(name, "Kernel"))
-        return COMMUNICATES;
+        return LW_WORK_COMMUNICATION;
     if (lw_text_starts(name, "Memcpy") || lw_text_starts(name, "Memset") ||
         lw_text_starts(name, "dma"))
-        return MOVES;
-    if (strstr(name, "Memcpy") || strstr(name, "Memset") || strstr(name, "Sync"))
-        return NOTHING;
-    return COMPUTES;
+        return LW_WORK_MEMORY;
+    if (strstr(name, "Memcpy") || strstr(name, "Sync"))
+        return LW_WORK_NONE;
+    return LW_WORK_COMPUTATION;
+}
+
+static enum judgement judge_as_hta(const char *name)
+{
+    static const enum judgement judgements[] = {
+        [LW_WORK_NONE] = NOTHING,
+        [LW_WORK_COMPUTATION] = COMPUTES,
+        [LW_WORK_COMMUNICATION] = COMMUNICATES,
+        [LW_WORK_MEMORY] = MOVES,
+    };
+
+    return judgements[lw_work_kind_by_hta(name)];
 }
 
 /* Does EVENT, or what launched it, carry a collective? */

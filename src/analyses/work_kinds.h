@@ -21,4 +21,8 @@ enum lw_work_kind {
 uint8_t *lw_work_kinds_new(const struct lw_profile *profile, enum lw_compat compat,
                            struct lw_error *err);
 
+/* Of something of NAME on a device, as Holistic Trace Analysis 0.5.0 has it; NONE is its
+ * OTHER. */
+enum lw_work_kind lw_work_kind_by_hta(const char *name);
+
 #endif
