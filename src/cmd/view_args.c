@@ -87,7 +87,8 @@ static bool add_trace_args(const struct lw_view_args *args,
                            const struct lw_analysis *view, struct lw_query *query,
                            struct lw_error *err)
 {
-    static const char *const compats[] = { NULL, "tb", "hta" }; /* enum lw_compat */
+    static const char *const compats[] = { NULL, "tb", "hta",
+                                           "torch" }; /* enum lw_compat */
     const char *compat = compats[args->compat];
 
     if (args->by && !view->by)

@@ -71,7 +71,7 @@ struct lw_view_args {
       "only this rank of a job" }, \
     { 0, "compat", LW_ARG_CHOICE, offsetof(type, member.compat), LW_COMPAT_WORDS, \
       "with another tool's definitions, where they differ: tb is TensorBoard's " \
-      "profiler plugin, hta Holistic Trace Analysis" }
+      "profiler plugin, hta Holistic Trace Analysis, torch key_averages() itself" }
 /* clang-format on */
 
 /* What is done when nobody says otherwise. */

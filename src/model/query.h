@@ -62,11 +62,12 @@ struct lw_restriction {
 
 /* Whose definitions an answer follows, where tools differ. */
 enum lw_compat {
-    LW_COMPAT_NONE, /* our own */
-    LW_COMPAT_TB,   /* torch_tb_profiler's */
-    LW_COMPAT_HTA,  /* Holistic Trace Analysis's */
+    LW_COMPAT_NONE,  /* our own */
+    LW_COMPAT_TB,    /* torch_tb_profiler's */
+    LW_COMPAT_HTA,   /* Holistic Trace Analysis's */
+    LW_COMPAT_TORCH, /* torch.profiler's own, with its mistakes */
 };
-#define LW_COMPAT_WORDS "none|tb|hta"
+#define LW_COMPAT_WORDS "none|tb|hta|torch"
 
 struct lw_query {
     const struct lw_sort_key *keys[LW_QUERY_KEYS_MAX];
@@ -91,6 +92,8 @@ struct lw_query {
     size_t column_count;                    /* 0: the view's own order */
     const char *rank; /* only this rank of a job; NULL: all, or the first. Borrowed */
     enum lw_compat compat;
+    const char *range; /* only the time of this range: "ProfilerStep#7", or "Step@2" for
+                          the third whose name holds "Step"; NULL: all. Borrowed */
 
     bool in_shell; /* a hint says what to type there, not a command line */
 
