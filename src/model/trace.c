@@ -104,7 +104,7 @@ static bool check_memory(const struct lw_trace *trace, size_t strings, size_t st
         const struct lw_memory_event *event = &trace->memory[i];
 
         good &= event->track < trace->track_count && event->stack < stacks &&
-                event->kind <= LW_MEMORY_FAILED &&
+                event->args < strings && event->kind <= LW_MEMORY_FAILED &&
                 event->category < LW_MEMORY_CATEGORY_COUNT;
     }
     for (size_t i = 0; i < trace->segment_count; i++) {

@@ -147,6 +147,7 @@ struct lw_memory_event {
     lw_stack_id stack;   /* who asked for it; LW_NO_STACK: not told, or an op did */
     uint8_t kind;        /* enum lw_memory_kind */
     uint8_t category;    /* enum lw_memory_category */
+    lw_string_id args;   /* as those of events, if they were wanted; 0: none */
 };
 
 /* A piece of memory that a caching allocator holds, at the time of its snapshot. */
@@ -288,6 +289,14 @@ bool lw_trace_finish(struct lw_trace *trace, size_t string_count, size_t stack_c
 /* The nearest event of KIND that is EVENT's parent, or its parent's ...; LW_NONE: none. */
 uint32_t lw_trace_ancestor(const struct lw_trace *trace, uint32_t event,
                            enum lw_event_kind kind);
+/* Did a call that is in the trace launch EVENT? It is its parent then. */
+static inline bool lw_trace_is_launched(const struct lw_trace *trace, uint32_t event)
+{
+    const struct lw_event *e = &trace->events[event];
+
+    return lw_event_is_on_device(e) && e->parent != LW_NONE &&
+           trace->events[e->parent].kind == LW_EVENT_RUNTIME;
+}
 /* Index of the first event of TRACK that starts at TIME_NS or later; may be its end. */
 uint32_t lw_trace_lower_bound(const struct lw_trace *trace, uint32_t track,
                               uint64_t time_ns);
