@@ -29,7 +29,8 @@
 struct interpreter_words {
     uint64_t threads_head;
     uint64_t gil_holder;
-    int32_t gil_locked;
+    int32_t
+        gil_locked; /* right behind it, as in the interpreter: one range reads both */
     int32_t collecting;
 };
 
@@ -91,12 +92,20 @@ static struct lw_memory_range *add_words(const struct lw_target *target, size_t 
                                       layout->gc_collecting,
                                   &words->collecting, sizeof(words->collecting) };
     if (gil) {
-        *ranges++ =
-            (struct lw_memory_range){ gil + layout->gil_last_holder, &words->gil_holder,
-                                      sizeof(words->gil_holder) };
-        *ranges++ =
-            (struct lw_memory_range){ gil + layout->gil_locked, &words->gil_locked,
-                                      sizeof(words->gil_locked) };
+        struct lw_memory_range holder = { gil + layout->gil_last_holder,
+                                          &words->gil_holder,
+                                          sizeof(words->gil_holder) };
+        struct lw_memory_range locked = { gil + layout->gil_locked, &words->gil_locked,
+                                          sizeof(words->gil_locked) };
+
+        /* In every Python so far they are neighbours, as here, and each range costs. */
+        if (layout->gil_locked == layout->gil_last_holder + holder.len) {
+            holder.len += locked.len;
+            *ranges++ = holder;
+        } else {
+            *ranges++ = holder;
+            *ranges++ = locked;
+        }
     }
     return ranges;
 }
