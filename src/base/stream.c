@@ -188,6 +188,8 @@ bool lw_stream_open(struct lw_stream *stream, const char *path, const char *name
     stream->has_fd = true;
     if (start(stream, err))
         return true;
+    if (err && err->code != LW_ERR_NOMEM)
+        lw_error_prefix(err, "%s", name);
     lw_stream_close(stream);
     return false;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/trace_ranks.h"
 
 /* One profile on its way into another: what each of its numbers is there. */
 struct adding {
@@ -259,6 +260,14 @@ bool lw_builder_add_graph(struct lw_builder *builder, const struct lw_callgraph 
     return true;
 }
 
+static bool add_trace(struct adding *a, struct lw_error *err)
+{
+    if (!a->from->trace)
+        return true;
+    return (a->strings || add_strings(a, err)) &&
+           lw_trace_ranks_add(a->out, a->from->trace, a->strings, a->stacks, err);
+}
+
 static bool add_losses(const struct adding *a, bool as_graph, struct lw_error *err)
 {
     const struct lw_profile *from = a->from;
@@ -344,7 +353,7 @@ static bool add_profile(struct lw_builder *out, const struct lw_profile *from,
     if (start_ns && from->start_ns)
         a.shift_ns = start_ns - from->start_ns;
     done = (as_graph ? add_as_graph(&a, err) : add_measured(&a, err)) &&
-           add_losses(&a, as_graph, err) && add_facts(&a, err);
+           add_trace(&a, err) && add_losses(&a, as_graph, err) && add_facts(&a, err);
     if (done)
         add_times(&a);
     lw_free(a.strings);
@@ -370,6 +379,8 @@ struct lw_profile *lw_profile_merge(const struct lw_profile *const *profiles,
 
     for (size_t i = 0; done && i < count; i++)
         done = add_profile(builder, profiles[i], as_graphs, err);
+    if (done && lw_builder_profile(builder)->trace)
+        done = lw_trace_ranks_check(builder, err);
     if (done)
         return lw_builder_finish(builder, err);
     lw_builder_free(builder);

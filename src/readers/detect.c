@@ -1,7 +1,8 @@
 /* Opens what a person named, asks each reader, and lets the one that knows it read.
  *
  * What is compressed with gzip is unpacked before anybody is asked, so every format may
- * come so; base/inflate.h says how large it may become. */
+ * come so; base/inflate.h says how large it may become. The first bytes come through a
+ * stream; who can, reads the rest of it there, and for the others it is put in memory. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,6 +57,14 @@ static bool load(struct lw_source *source, off_t size, struct lw_error *err)
                                  : lw_file_read(&source->view, source->path, 0, err);
 }
 
+/* Put the file's name before what went wrong, unless memory ran out. */
+static bool fail_in(const struct lw_source *source, struct lw_error *err)
+{
+    if (err && err->code != LW_ERR_NOMEM)
+        lw_error_prefix(err, "%s", source->name);
+    return false;
+}
+
 /* Put what is in SOURCE, which is loaded, in its own place. */
 static bool unpack(struct lw_source *source, struct lw_error *err)
 {
@@ -63,10 +72,8 @@ static bool unpack(struct lw_source *source, struct lw_error *err)
 
     lw_buf_init(&plain, 0);
     if (!lw_inflate(source->view.bytes, source->view.len, &plain, err)) {
-        if (!err || err->code != LW_ERR_NOMEM)
-            lw_error_prefix(err, "%s", source->name);
         lw_buf_release(&plain);
-        return false;
+        return fail_in(source, err);
     }
     lw_file_close(&source->view);
     source->view.memory = plain.bytes;
@@ -86,30 +93,72 @@ static const struct lw_reader *reader_by_bytes(const struct lw_source *source)
     return NULL;
 }
 
-/* Read SOURCE, whose head is known and whose bytes are in `view` if IS_READ. */
-static bool read_source(struct lw_source *source, bool is_read, off_t size,
-                        unsigned want, struct lw_builder *out, struct lw_error *err)
+/* All of STREAM, which is a pipe's, in its window. */
+static bool drain(struct lw_stream *stream, struct lw_error *err)
+{
+    while (!stream->is_at_end) {
+        if (stream->len > LW_INFLATE_MAX_BYTES)
+            return lw_fail(err, LW_ERR_LIMIT, "is larger than %zu bytes",
+                           LW_INFLATE_MAX_BYTES);
+        if (!lw_stream_slide(stream, 0, err))
+            return false;
+    }
+    return stream->damage.code == LW_OK ||
+           lw_fail(err, stream->damage.code, "%s", stream->damage.text);
+}
+
+/* Have the bytes where READER wants them: in the stream, in memory, or in the file. */
+static bool prepare(struct lw_source *source, const struct lw_reader *reader,
+                    struct lw_stream *stream, off_t size, bool is_regular,
+                    struct lw_error *err)
+{
+    bool is_gzip = stream->is_gzip;
+
+    if (reader->streams) {
+        source->stream = stream;
+        return true;
+    }
+    if (!is_regular) {
+        if (!drain(stream, err))
+            return fail_in(source, err);
+        source->view.bytes = (const unsigned char *)stream->window;
+        source->view.len = stream->len;
+        set_head(source);
+        return true;
+    }
+    /* What the head was in is gone with the stream. */
+    if (reader->opens_path && !is_gzip)
+        return true;
+    lw_stream_close(stream);
+    source->head = NULL;
+    source->head_len = 0;
+    if (!load(source, size, err))
+        return false;
+    set_head(source);
+    return !is_gzip || unpack(source, err);
+}
+
+/* Read SOURCE, whose head is known, and whose bytes are in STREAM, unless it is a folder. */
+static bool read_source(struct lw_source *source, struct lw_stream *stream,
+                        const struct stat *about, unsigned want, struct lw_builder *out,
+                        struct lw_error *err)
 {
     const struct lw_reader *reader = reader_by_bytes(source);
 
     if (!reader) {
-        lw_foreign_fail(source, err);
-        goto failed;
+        if (source->head_len > 0 || stream->damage.code == LW_OK)
+            lw_foreign_fail(source, err);
+        else
+            lw_fail(err, stream->damage.code, "%s", stream->damage.text);
+        return fail_in(source, err);
     }
-    if (!reader->opens_path && !is_read && !load(source, size, err))
+    if (!source->is_folder &&
+        !prepare(source, reader, stream, about->st_size, S_ISREG(about->st_mode), err))
         return false;
-    if (!reader->read(source, want, out, err)) {
-        if (reader->opens_path)
-            return false;
-        goto failed;
-    }
+    if (!reader->read(source, want, out, err))
+        return reader->opens_path ? false : fail_in(source, err);
     return lw_builder_fact(out, "format", reader->name, strlen(reader->name), err) &&
            lw_builder_fact(out, "file", source->name, strlen(source->name), err);
-
-failed:
-    if (!err || err->code != LW_ERR_NOMEM)
-        lw_error_prefix(err, "%s", source->name);
-    return false;
 }
 
 static bool open_source(const char *name, unsigned want, struct lw_builder *out,
@@ -118,29 +167,24 @@ static bool open_source(const char *name, unsigned want, struct lw_builder *out,
     bool is_stdin = strcmp(name, "-") == 0;
     struct lw_source source = { .path = is_stdin ? "/dev/stdin" : name,
                                 .name = is_stdin ? "standard input" : name };
-    unsigned char head[LW_SOURCE_HEAD_BYTES];
+    struct lw_stream stream = { .has_fd = false };
     struct stat about;
     bool done;
 
     if (stat(source.path, &about) < 0)
         return lw_fail_errno(err, "cannot open %s", source.name);
     source.is_folder = S_ISDIR(about.st_mode);
-    if (source.is_folder) {
-        done = true;
-    } else if (S_ISREG(about.st_mode)) {
-        done = read_head(source.path, head, &source.head_len, err);
-        source.head = head;
-    } else { /* a pipe can be read only once */
-        done = lw_file_read(&source.view, source.path, 0, err);
-        if (done)
-            set_head(&source);
+    if (!source.is_folder) {
+        if (!lw_stream_open(&stream, source.path, source.name, err))
+            return false;
+        source.head = (const unsigned char *)stream.window;
+        source.head_len =
+            stream.len < LW_SOURCE_HEAD_BYTES ? stream.len : LW_SOURCE_HEAD_BYTES;
     }
-    if (done && lw_inflate_is_gzip(source.head, source.head_len))
-        done = (source.view.bytes || load(&source, about.st_size, err)) &&
-               unpack(&source, err);
-    done = done && read_source(&source, source.view.bytes != NULL, about.st_size, want,
-                               out, err);
-    lw_file_close(&source.view);
+    done = read_source(&source, &stream, &about, want, out, err);
+    if (source.view.bytes != (const unsigned char *)stream.window)
+        lw_file_close(&source.view);
+    lw_stream_close(&stream);
     return done;
 }
 
@@ -184,7 +228,7 @@ static size_t unpack_head(const unsigned char *head, size_t len, unsigned char *
     return plain_len;
 }
 
-/* A folder, or no file at all. */
+/* A run's folder, or no file at all. */
 static bool run_exists(const char *name, bool *exists, struct lw_error *err)
 {
     struct lw_error why = { LW_OK, "" };
@@ -201,8 +245,14 @@ bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
     struct lw_source source = { .path = name, .name = name, .head = head };
     struct stat about;
 
-    if (stat(name, &about) < 0 || S_ISDIR(about.st_mode))
+    if (stat(name, &about) < 0)
         return run_exists(name, exists, err);
+    if (S_ISDIR(about.st_mode)) {
+        source.is_folder = true;
+        source.head_len = 0;
+        *exists = lw_reader_folder.sniff(&source);
+        return *exists || run_exists(name, exists, err);
+    }
     *exists = !S_ISREG(about.st_mode); /* a pipe can be read only once */
     if (*exists || !read_head(name, head, &source.head_len, NULL))
         return true;

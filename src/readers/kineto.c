@@ -7,7 +7,8 @@
  * a range, as it is in the newer. A thread may be 5555 in one event and "5555" in another,
  * and a stream 7 or "stream 7": a track is known by what is between the quotes.
  *
- * "Record Window End" is no event: its time is the profiler's, and often absurd. */
+ * Instants are marks, beside the events: the time of "Record Window End" is the
+ * profiler's, often absurd, and must not stretch anything. */
 
 #include "readers/kineto.h"
 
@@ -34,7 +35,8 @@ struct place {
 
 struct process {
     lw_string_id pid;
-    lw_string_id name;
+    lw_string_id name, labels;
+    int64_t sort_index;
 };
 
 struct category {
@@ -58,14 +60,11 @@ struct lw_kineto {
     struct lw_map process_map;
     struct category categories[CATEGORIES];
     size_t category_count;
-    uint64_t timeless_count; /* events without a time, or one before 0 */
-    uint64_t negative_count; /* durations below zero */
-    uint64_t other_count;    /* events of kinds that are not read */
-    uint64_t unopened_count; /* E without B */
+    struct lw_trace_losses *losses; /* borrowed */
 };
 
 struct lw_kineto *lw_kineto_new(struct lw_builder *out, const char *name, unsigned want,
-                                struct lw_error *err)
+                                struct lw_trace_losses *losses, struct lw_error *err)
 {
     struct lw_kineto *k = lw_zalloc(1, sizeof(*k), err);
     struct lw_trace_rank rank = { .world_size = -1 };
@@ -85,6 +84,7 @@ struct lw_kineto *lw_kineto_new(struct lw_builder *out, const char *name, unsign
     k->out = out;
     k->trace = trace;
     k->want = want;
+    k->losses = losses;
     k->rank = (uint32_t)trace->rank_count++;
     k->last = LW_NONE;
     lw_buf_init(&k->text, 0);
@@ -133,7 +133,7 @@ static bool is_place(const void *owner, uint32_t number, const void *key)
 static bool find_place(struct lw_kineto *k, const struct lw_trace_event *event,
                        struct place **found, struct lw_error *err)
 {
-    struct place place = { .track = LW_NONE, .open = LW_NONE, .sort_index = -1 };
+    struct place place = { .track = LW_NONE, .open = LW_NONE };
     uint64_t hash;
     uint32_t number;
 
@@ -180,7 +180,7 @@ static bool find_track(struct lw_kineto *k, const struct lw_trace_event *event,
 {
     const struct lw_strings *strings = lw_builder_profile(k->out)->strings;
     struct lw_trace *trace = k->trace;
-    struct lw_track track = { .rank = k->rank, .device = -1, .sort_index = -1 };
+    struct lw_track track = { .rank = k->rank, .device = -1 };
 
     if (!find_place(k, event, place, err))
         return false;
@@ -343,16 +343,10 @@ static bool add_span(struct lw_kineto *k, const struct lw_trace_event *from,
     struct lw_kineto_args args;
     struct category category;
     struct place *place;
-    int64_t duration_ns = 0;
     uint32_t index;
 
     if (from->phase == 'X')
-        (void)lw_value_ns(&from->duration, &duration_ns);
-    if (duration_ns < 0) {
-        k->negative_count++;
-        duration_ns = 0;
-    }
-    event.duration_ns = (uint64_t)duration_ns;
+        event.duration_ns = lw_trace_event_duration(from, k->losses);
     if (!find_track(k, from, &place, err) ||
         !find_category(k, &from->category, &category, err) ||
         !string_of(k, &from->name, &event.name, err) ||
@@ -392,7 +386,7 @@ static bool add_end(struct lw_kineto *k, const struct lw_trace_event *from,
     if (!find_place(k, from, &place, err))
         return false;
     if (place->open == LW_NONE)
-        k->unopened_count++;
+        k->losses->unopened++;
     else
         end_open(k, place, (uint64_t)time_ns);
     return true;
@@ -407,7 +401,8 @@ static bool add_memory(struct lw_kineto *k, const struct lw_trace_event *from,
     uint32_t index;
 
     if (!find_track(k, from, &place, err) ||
-        !lw_kineto_args_read(&args, from, k->out, &k->text, err))
+        !lw_kineto_args_read(&args, from, k->out, &k->text, err) ||
+        (k->want & LW_WANT_ARGS && !string_of(k, &from->args, &args.memory.args, err)))
         return false;
     args.memory.time_ns = (uint64_t)time_ns;
     args.memory.track = place->track;
@@ -418,11 +413,23 @@ static bool add_memory(struct lw_kineto *k, const struct lw_trace_event *from,
 static bool add_instant(struct lw_kineto *k, const struct lw_trace_event *from,
                         int64_t time_ns, struct lw_error *err)
 {
+    struct lw_trace_mark mark = { .time_ns = (uint64_t)time_ns };
+    struct category category;
+    struct place *place;
+    uint32_t index;
+
     if (lw_value_is(&from->name, "[memory]"))
         return add_memory(k, from, time_ns, err);
-    if (lw_value_is(&from->name, "Record Window End"))
-        return true;
-    return add_span(k, from, time_ns, err);
+    if (!find_track(k, from, &place, err) ||
+        !find_category(k, &from->category, &category, err) ||
+        !string_of(k, &from->name, &mark.name, err) ||
+        (k->want & LW_WANT_ARGS && !string_of(k, &from->args, &mark.args, err)))
+        return false;
+    mark.category = category.id;
+    mark.track = place->track;
+    if (from->scope.form == LW_VALUE_TEXT && from->scope.len == 1)
+        mark.scope = *from->scope.text;
+    return APPEND(k->trace, mark, &mark, &index, err);
 }
 
 /* What launches what is known by correlation; only forward and backward are joined by
@@ -438,10 +445,8 @@ static bool add_flow(struct lw_kineto *k, const struct lw_trace_event *from,
     if (!lw_value_is(&from->category, "fwdbwd") &&
         !lw_value_is(&from->category, "forward_backward"))
         return true;
-    if (!lw_value_ns(&from->time, &time_ns) || time_ns < 0) {
-        k->timeless_count++;
+    if (!lw_trace_event_time(from, k->losses, &time_ns))
         return true;
-    }
     if (!lw_value_u64(&from->id, &end.id))
         end.id = lw_hash_bytes(from->id.text, from->id.len);
     if (!find_track(k, from, &place, err))
@@ -493,51 +498,71 @@ static uint32_t find_process(const struct lw_kineto *k, lw_string_id pid)
     return lw_map_find(&k->process_map, lw_hash_u64(pid), is_process, k, &pid);
 }
 
-static bool name_process(struct lw_kineto *k, const struct lw_trace_event *from,
-                         const struct lw_value *name, struct lw_error *err)
+/* The process of FROM, whose pointer is good until another is met. */
+static bool get_process(struct lw_kineto *k, const struct lw_trace_event *from,
+                        struct process **process, struct lw_error *err)
 {
-    struct process process;
+    struct process added = { 0 };
     uint32_t number;
 
-    if (!string_of(k, &from->pid, &process.pid, err) ||
-        !string_of(k, name, &process.name, err))
+    if (!string_of(k, &from->pid, &added.pid, err))
         return false;
-    number = find_process(k, process.pid);
-    if (number) {
-        k->processes[number - 1].name = process.name;
-        return true;
+    number = find_process(k, added.pid);
+    if (!number) {
+        if (!lw_grow(&k->processes, &k->process_capacity, k->process_count + 1,
+                     sizeof(added), err) ||
+            !lw_map_add(&k->process_map, lw_hash_u64(added.pid),
+                        (uint32_t)k->process_count + 1, err))
+            return false;
+        k->processes[k->process_count++] = added;
+        number = (uint32_t)k->process_count;
     }
-    if (!lw_grow(&k->processes, &k->process_capacity, k->process_count + 1,
-                 sizeof(process), err) ||
-        !lw_map_add(&k->process_map, lw_hash_u64(process.pid),
-                    (uint32_t)k->process_count + 1, err))
+    *process = &k->processes[number - 1];
+    return true;
+}
+
+static bool add_of_process(struct lw_kineto *k, const struct lw_trace_event *from,
+                           const struct lw_member *member, struct lw_error *err)
+{
+    struct process *process;
+
+    if (!get_process(k, from, &process, err))
         return false;
-    k->processes[k->process_count++] = process;
+    if (lw_member_is(member, "name"))
+        return string_of(k, &member->value, &process->name, err);
+    if (lw_member_is(member, "labels"))
+        return string_of(k, &member->value, &process->labels, err);
+    if (lw_member_is(member, "sort_index"))
+        (void)lw_value_i64(&member->value, &process->sort_index);
+    return true;
+}
+
+static bool add_of_thread(struct lw_kineto *k, const struct lw_trace_event *from,
+                          const struct lw_member *member, struct lw_error *err)
+{
+    struct place *place;
+
+    if (!find_place(k, from, &place, err))
+        return false;
+    if (lw_member_is(member, "name"))
+        return string_of(k, &member->value, &place->name, err);
+    if (lw_member_is(member, "sort_index"))
+        (void)lw_value_i64(&member->value, &place->sort_index);
     return true;
 }
 
 static bool add_metadata(struct lw_kineto *k, const struct lw_trace_event *from,
                          struct lw_error *err)
 {
-    bool is_thread = lw_value_is(&from->name, "thread_name");
-    bool is_sort = lw_value_is(&from->name, "thread_sort_index");
-    bool is_process_name = lw_value_is(&from->name, "process_name");
-    struct place *place;
+    bool is_thread = starts(&from->name, "thread_");
+    bool is_process = starts(&from->name, "process_");
 
     for (size_t i = 0; i < from->member_count; i++) {
         const struct lw_member *member = &from->members[i];
 
-        if (is_process_name && lw_member_is(member, "name"))
-            return name_process(k, from, &member->value, err);
-        if (is_thread && lw_member_is(member, "name"))
-            return find_place(k, from, &place, err) &&
-                   string_of(k, &member->value, &place->name, err);
-        if (is_sort && lw_member_is(member, "sort_index")) {
-            if (!find_place(k, from, &place, err))
-                return false;
-            (void)lw_value_i64(&member->value, &place->sort_index);
-            return true;
-        }
+        if ((is_thread && !add_of_thread(k, from, member, err)) ||
+            (is_process && !add_of_process(k, from, member, err)))
+            return false;
     }
     return true;
 }
@@ -559,12 +584,10 @@ bool lw_kineto_add_event(struct lw_kineto *k, const struct lw_trace_event *event
     case 'I':
     case 'R':
     case 'C': break;
-    default: k->other_count++; return true;
+    default: k->losses->others++; return true;
     }
-    if (!lw_value_ns(&event->time, &time_ns) || time_ns < 0) {
-        k->timeless_count++;
+    if (!lw_trace_event_time(event, k->losses, &time_ns))
         return true;
-    }
     switch (event->phase) {
     case 'X':
     case 'B': return add_span(k, event, time_ns, err);
@@ -595,37 +618,16 @@ static uint64_t last_ns(const struct lw_kineto *k)
     return last;
 }
 
-static bool add_losses(struct lw_kineto *k, uint64_t unclosed, struct lw_error *err)
-{
-    const struct {
-        const char *cause, *unit;
-        uint64_t count;
-    } losses[] = {
-        { "begun and not ended; taken to end with the last", "ends of spans",
-          unclosed },
-        { "ended but not begun", "spans", k->unopened_count },
-        { "asynchronous, objects and the like are not read", "events", k->other_count },
-        { "without a time, or before time 0", "events", k->timeless_count },
-        { "below zero; taken as none", "durations", k->negative_count },
-    };
-
-    for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
-        if (losses[i].count && !lw_builder_loss(k->out, losses[i].cause, losses[i].unit,
-                                                LW_NONE, losses[i].count, err))
-            return false;
-    return true;
-}
-
 bool lw_kineto_finish(struct lw_kineto *k, uint64_t event_count, struct lw_error *err)
 {
-    uint64_t unclosed = 0, end_ns = 0;
+    uint64_t end_ns = 0;
 
     for (size_t i = 0; i < k->place_count; i++) {
         struct place *place = &k->places[i];
         struct lw_track *track;
-        uint32_t process;
+        uint32_t number;
 
-        for (; place->open != LW_NONE; unclosed++) {
+        for (; place->open != LW_NONE; k->losses->unclosed++) {
             end_ns = end_ns ? end_ns : last_ns(k);
             end_open(k, place, end_ns);
         }
@@ -634,10 +636,15 @@ bool lw_kineto_finish(struct lw_kineto *k, uint64_t event_count, struct lw_error
         track = &k->trace->tracks[place->track];
         track->name = place->name;
         track->sort_index = place->sort_index;
-        process = find_process(k, place->pid);
-        if (process)
-            track->process_name = k->processes[process - 1].name;
+        number = find_process(k, place->pid);
+        if (number) {
+            const struct process *process = &k->processes[number - 1];
+
+            track->process_name = process->name;
+            track->process_labels = process->labels;
+            track->process_sort_index = process->sort_index;
+        }
     }
     k->trace->ranks[k->rank].event_count = event_count;
-    return add_losses(k, unclosed, err) && lw_kineto_head_finish(&k->head, err);
+    return lw_kineto_head_finish(&k->head, err);
 }

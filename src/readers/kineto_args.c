@@ -173,13 +173,38 @@ static enum arg arg_of(const struct lw_member *member)
     return len <= 15 ? arg_of_middle(key, len) : arg_of_long(key, len);
 }
 
+/* A list as Kineto writes it, in one line: "[1, 2]". Somebody may have saved it anew with
+ * an indent. */
+static void add_in_a_line(const char *text, size_t len, struct lw_buf *out)
+{
+    bool in_text = false;
+
+    for (size_t i = 0; i < len; i++) {
+        bool is_space = text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r');
+
+        if (text[i] == '"' && (i == 0 || text[i - 1] != '\\'))
+            in_text = !in_text;
+        if (is_space && !in_text)
+            continue;
+        lw_buf_add_char(out, text[i]);
+        if (!in_text && (text[i] == ',' || text[i] == ':'))
+            lw_buf_add_char(out, ' ');
+    }
+}
+
 bool lw_kineto_string(struct lw_builder *out, const struct lw_value *value,
                       struct lw_buf *text, lw_string_id *id, struct lw_error *err)
 {
-    if (!value->escaped)
+    bool is_broken =
+        value->form == LW_VALUE_NESTED && memchr(value->text, '\n', value->len) != NULL;
+
+    if (!value->escaped && !is_broken)
         return lw_builder_string(out, value->text, value->len, id, err);
     lw_buf_reset(text);
-    lw_json_unescape_text(value->text, value->len, text);
+    if (is_broken)
+        add_in_a_line(value->text, value->len, text);
+    else
+        lw_json_unescape_text(value->text, value->len, text);
     return lw_buf_check(text, err) &&
            lw_builder_string(out, text->bytes ? text->bytes : "", text->len, id, err);
 }

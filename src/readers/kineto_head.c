@@ -110,36 +110,62 @@ static bool read_gpus(struct lw_kineto_head *head, const struct lw_value *value,
     return true;
 }
 
-static bool read_job(struct lw_kineto_head *head, const struct lw_value *value,
-                     struct lw_error *err)
-{
-    struct lw_trace_rank *rank = &trace_of(head)->ranks[head->rank];
-    struct lw_json_in json;
-    enum lw_json_token token;
+/* What "distributedInfo" says of the job. */
+struct job {
+    int64_t rank, world_size; /* -1: not told */
+    struct lw_value backend;
+};
 
-    lw_json_in_init(&json, value->text, value->len);
+static void read_job(const struct lw_value *info, struct job *job)
+{
+    struct lw_json_in json;
+
+    job->rank = job->world_size = -1;
+    job->backend.form = LW_VALUE_NONE;
+    lw_json_in_init(&json, info->text, info->len);
     if (lw_json_next(&json) != LW_JSON_OBJECT)
-        return true;
+        return;
     while (lw_json_next(&json) == LW_JSON_KEY) {
         struct lw_json_in key = json;
-        struct lw_value part;
+        enum lw_json_token token = lw_json_next(&json);
+        struct lw_value value = value_of(&json, token);
         int64_t number;
 
-        token = lw_json_next(&json);
-        part = value_of(&json, token);
-        if (lw_json_is(&key, "backend") && part.form == LW_VALUE_TEXT) {
-            if (!lw_kineto_string(head->out, &part, &head->text, &rank->backend, err))
-                return false;
-        } else if (lw_value_i64(&part, &number) && number >= 0) {
+        if (lw_json_is(&key, "backend") && value.form == LW_VALUE_TEXT)
+            job->backend = value;
+        else if (lw_value_i64(&value, &number) && number >= 0) {
             if (lw_json_is(&key, "rank"))
-                rank->rank = number;
+                job->rank = number;
             else if (lw_json_is(&key, "world_size"))
-                rank->world_size = number;
+                job->world_size = number;
         }
         if (!lw_json_skip_rest(&json, token))
             break;
     }
-    return true;
+}
+
+void lw_kineto_rank_of_job(const struct lw_value *info, int64_t *rank)
+{
+    struct job job;
+
+    read_job(info, &job);
+    if (job.rank >= 0)
+        *rank = job.rank;
+}
+
+static bool add_job(struct lw_kineto_head *head, const struct lw_value *info,
+                    struct lw_error *err)
+{
+    struct lw_trace_rank *rank = &trace_of(head)->ranks[head->rank];
+    struct job job;
+
+    read_job(info, &job);
+    if (job.rank >= 0)
+        rank->rank = job.rank;
+    if (job.world_size >= 0)
+        rank->world_size = job.world_size;
+    return job.backend.form == LW_VALUE_NONE ||
+           lw_kineto_string(head->out, &job.backend, &head->text, &rank->backend, err);
 }
 
 static void add_info(struct lw_kineto_head *head, const struct lw_member *member)
@@ -167,12 +193,12 @@ bool lw_kineto_head_add(struct lw_kineto_head *head, const struct lw_member *mem
         lw_member_is(member, "computeProperties"))
         return read_gpus(head, &member->value, err);
     if (lw_member_is(member, "distributedInfo"))
-        return read_job(head, &member->value, err);
+        return add_job(head, &member->value, err);
     if (lw_member_is(member, "host_name") && member->value.form == LW_VALUE_TEXT)
         return lw_kineto_string(head->out, &member->value, &head->text, &rank->host,
                                 err);
     if (lw_member_is(member, "baseTimeNanoseconds") &&
-        lw_value_u64(&member->value, &base_ns) && base_ns <= INT64_MAX)
+        lw_value_u64(&member->value, &base_ns) && base_ns <= INT64_MAX / 2)
         rank->base_ns = base_ns;
     return true;
 }
@@ -182,7 +208,6 @@ bool lw_kineto_head_finish(struct lw_kineto_head *head, struct lw_error *err)
     struct lw_trace *trace = trace_of(head);
     struct lw_trace_rank *rank = &trace->ranks[head->rank];
 
-    trace->base_ns = rank->base_ns;
     if (head->info.len == 0)
         return lw_buf_check(&head->info, err);
     lw_buf_add_char(&head->info, '}');

@@ -7,6 +7,7 @@
 #define LW_READERS_READER_H
 
 #include "base/file.h"
+#include "base/stream.h"
 #include "lap/reader.h" /* enum lw_want */
 #include "model/builder.h"
 
@@ -18,6 +19,7 @@ struct lw_source {
     const unsigned char *head; /* the first bytes, for sniffing; none of a folder */
     size_t head_len;           /* at most LW_SOURCE_HEAD_BYTES, less in short files */
     struct lw_file_view view;  /* the whole file, for read() */
+    struct lw_stream *stream;  /* the same, for a reader that streams; else NULL */
 };
 
 #define LW_SOURCE_HEAD_BYTES 65536 /* of a trace, 26 KB come before its events */
@@ -30,6 +32,9 @@ struct lw_reader {
     /* read() opens `path` by itself, unless it was a pipe and so is in `view` already,
      * and names it in its sentences. */
     bool opens_path;
+
+    /* read() takes the file from `stream`, if there is one, and never holds all of it. */
+    bool streams;
 
     /* Is it one of these? By a look at the head; false when not sure. */
     bool (*sniff)(const struct lw_source *source);

@@ -17,7 +17,8 @@
 #define LONGEST_BYTES ((size_t)16 << 20)
 #define WASTED_BYTES ((uint64_t)256 << 20) /* on broken events, beside what was read */
 #define LOOK_BYTES 128 /* around a bracket, to know whether an event begins there */
-#define DEEPEST 64     /* brackets in brackets: bits of a word */
+#define LATEST_NS ((int64_t)1 << 62) /* 2116 */
+#define DEEPEST 64                   /* brackets in brackets: bits of a word */
 
 enum state {
     AT_START,
@@ -261,6 +262,7 @@ static struct lw_value *find_slot(struct lw_trace_event *event, const char *key,
                                   size_t len)
 {
     switch (len) {
+    case 1: return key[0] == 's' ? &event->scope : NULL;
     case 2:
         if (key[0] == 't' && key[1] == 's')
             return &event->time;
@@ -749,8 +751,28 @@ static inline bool take_ns(const char *text, size_t len, int64_t *ns)
     return *ns >= 0;
 }
 
-bool lw_value_ns(const struct lw_value *value, int64_t *ns)
+static bool value_ns(const struct lw_value *value, int64_t *ns)
 {
     return is_scalar(value) && (take_ns(value->text, value->len, ns) ||
                                 lw_text_scaled(value->text, value->len, 3, ns));
+}
+
+bool lw_trace_event_time(const struct lw_trace_event *event,
+                         struct lw_trace_losses *losses, int64_t *ns)
+{
+    if (value_ns(&event->time, ns) && *ns >= 0 && *ns <= LATEST_NS)
+        return true;
+    losses->timeless++;
+    return false;
+}
+
+uint64_t lw_trace_event_duration(const struct lw_trace_event *event,
+                                 struct lw_trace_losses *losses)
+{
+    int64_t ns = 0;
+
+    if (!value_ns(&event->duration, &ns) || (ns >= 0 && ns <= LATEST_NS))
+        return (uint64_t)ns;
+    losses->endless++;
+    return 0;
 }

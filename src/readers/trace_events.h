@@ -38,7 +38,7 @@ struct lw_member {
 
 struct lw_trace_event {
     char phase; /* of "ph"; 0: none */
-    struct lw_value name, category, time, duration, pid, tid, id, args;
+    struct lw_value name, category, time, duration, pid, tid, id, scope, args;
     const struct lw_member *members; /* of args */
     size_t member_count;
 };
@@ -77,6 +77,23 @@ void lw_trace_events_release(struct lw_trace_events *in);
 bool lw_trace_events_next(struct lw_trace_events *in, enum lw_trace_item *item,
                           struct lw_error *err) LW_MUST_CHECK;
 
+/* What of the events could not be taken as it is. */
+struct lw_trace_losses {
+    uint64_t unclosed; /* B without E: they end with the last */
+    uint64_t unopened; /* E without B */
+    uint64_t others;   /* asynchronous, objects and the like, which are not read */
+    uint64_t timeless; /* without a time, or before time 0 */
+    uint64_t endless;  /* with a duration below zero, or of centuries: taken as none */
+};
+
+/* When EVENT is, in whole ns. False: it does not say, or not what can be; counted. */
+bool lw_trace_event_time(const struct lw_trace_event *event,
+                         struct lw_trace_losses *losses, int64_t *ns);
+/* How long it takes, in ns; 0 if it does not say. With its time, and once more added to
+ * it, it fits 64 bits. */
+uint64_t lw_trace_event_duration(const struct lw_trace_event *event,
+                                 struct lw_trace_losses *losses);
+
 /* VALUE is the text or word TEXT. */
 static inline bool lw_value_is(const struct lw_value *value, const char *text)
 {
@@ -97,7 +114,5 @@ static inline bool lw_member_is(const struct lw_member *member, const char *key)
 bool lw_value_i64(const struct lw_value *value, int64_t *number);
 bool lw_value_u64(const struct lw_value *value, uint64_t *number);
 bool lw_value_double(const struct lw_value *value, double *number);
-/* Microseconds with decimals as whole ns. */
-bool lw_value_ns(const struct lw_value *value, int64_t *ns);
 
 #endif
