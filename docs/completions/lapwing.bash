@@ -37,8 +37,8 @@ _lapwing() {
         operands=""
         ;;
     report)
-        options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --state --error --diff --json --csv --markdown --style --output"
-        operands="callees callers functions lines processes summary system threads tree"
+        options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --state --error --by --rank --range --compat --diff --json --csv --markdown --style --output"
+        operands="callees callers critical functions lines processes summary system threads tree"
         ;;
     run)
         options="--help --rate --native --pause --no-sample --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"
@@ -136,6 +136,22 @@ _lapwing() {
         ;;
     "report --state")
         values="wall cpu gil wait gc"
+        files=
+        ;;
+    "report --by")
+        values=""
+        files=
+        ;;
+    "report --rank")
+        values=""
+        files=
+        ;;
+    "report --range")
+        values=""
+        files=
+        ;;
+    "report --compat")
+        values="none tb hta torch"
         files=
         ;;
     "report --style")

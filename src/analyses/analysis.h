@@ -25,6 +25,7 @@ struct lw_analysis {
                            NULL: always the same */
     const char *compat;  /* whose definitions it also knows: "tb|hta"; NULL: nobody's */
     bool takes_restrictions;
+    bool takes_range;    /* it can be of one range of a trace (query's `range`) */
     uint64_t usual_rows; /* how many of its rows a person wants at first; 0: all */
 
     /* Fill TABLE, which is not initialised yet but is always to be released. The

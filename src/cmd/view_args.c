@@ -100,7 +100,10 @@ static bool add_trace_args(const struct lw_view_args *args,
         return lw_fail(err, LW_ERR_USAGE, "%s has no definitions of %s", view->name,
                        compat);
     query->by = args->by ? args->by : view->by;
+    if (args->range && !view->takes_range)
+        return lw_fail(err, LW_ERR_USAGE, "%s takes no --range", view->name);
     query->rank = args->rank;
+    query->range = args->range;
     query->compat = (enum lw_compat)args->compat;
     return true;
 }
@@ -129,5 +132,6 @@ bool lw_view_args_given(const struct lw_view_args *args)
     return args->sort.count || args->reverse || args->strip || args->mine ||
            args->match.count || args->limit != LW_NO_LIMIT || args->min_share ||
            args->depth || args->thread || args->process || args->source ||
-           args->states || args->error || args->by || args->rank || args->compat;
+           args->states || args->error || args->by || args->rank || args->compat ||
+           args->range;
 }
