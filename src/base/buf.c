@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 #include "base/varint.h"
 
+#define DRAIN_BYTES ((size_t)4 << 20) /* the disk is written in pieces of this size */
+
 void lw_buf_init(struct lw_buf *buf, size_t limit)
 {
     memset(buf, 0, sizeof(*buf));
@@ -171,12 +173,25 @@ void lw_buf_add_zigzag(struct lw_buf *buf, int64_t value)
     lw_buf_add_varint(buf, lw_zigzag(value));
 }
 
+void lw_buf_drain(struct lw_buf *buf)
+{
+    if (buf->len < DRAIN_BYTES || !buf->drain || buf->failure)
+        return;
+    if (!buf->drain(buf->drain_to, buf->bytes, buf->len)) {
+        buf->failure = LW_ERR_IO;
+        return;
+    }
+    buf->drained += buf->len;
+    buf->len = 0;
+}
+
 bool lw_buf_check(const struct lw_buf *buf, struct lw_error *err)
 {
     switch (buf->failure) {
     case LW_OK: return true;
     case LW_ERR_LIMIT:
         return lw_fail(err, LW_ERR_LIMIT, "more than %zu bytes", buf->limit);
+    case LW_ERR_IO: return lw_fail(err, LW_ERR_IO, "it could not be written");
     default:
         return lw_fail(err, LW_ERR_NOMEM, "out of memory after %zu bytes", buf->len);
     }

@@ -17,7 +17,12 @@ struct lw_buf {
     size_t len;
     size_t capacity;
     size_t limit;               /* most bytes it may hold; 0: no limit */
-    enum lw_error_code failure; /* LW_OK, LW_ERR_NOMEM or LW_ERR_LIMIT */
+    enum lw_error_code failure; /* LW_OK, LW_ERR_NOMEM, _LIMIT, or _IO of a drain */
+
+    /* For output that may be larger than memory; see lw_buf_drain(). */
+    bool (*drain)(void *to, const void *bytes, size_t len); /* NULL: nobody takes it */
+    void *drain_to;
+    size_t drained; /* bytes that were taken */
 };
 
 void lw_buf_init(struct lw_buf *buf, size_t limit);
@@ -41,6 +46,11 @@ void lw_buf_add_zigzag(struct lw_buf *buf, int64_t value);
 /* Room for LEN more bytes to be filled in place, or NULL (sticky failure);
  * counted in `len` at once. */
 void *lw_buf_extend(struct lw_buf *buf, size_t len);
+
+/* A writer says that what is in BUF will not be looked at or changed any more: if there
+ * is much of it and a drain, that takes it, and BUF is empty. A drain that fails has
+ * said so elsewhere. */
+void lw_buf_drain(struct lw_buf *buf);
 
 bool lw_buf_check(const struct lw_buf *buf, struct lw_error *err) LW_MUST_CHECK;
 

@@ -160,20 +160,6 @@ bool lw_file_write_fd(int fd, const void *bytes, size_t len)
     return true;
 }
 
-/* Into a pipe, a terminal or /dev/null: there is nothing to replace. */
-static bool write_through(const char *path, const void *bytes, size_t len,
-                          struct lw_error *err)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    bool done = fd >= 0 && lw_file_write_fd(fd, bytes, len);
-
-    if (!done)
-        lw_fail_errno(err, "cannot write %s", path);
-    if (fd >= 0 && close(fd) < 0 && done)
-        done = lw_fail_errno(err, "cannot write %s", path);
-    return done;
-}
-
 /* "FOLDER OF PATH/.lapwing-XXXXXX"; caller frees. */
 static char *temporary_name(const char *path, struct lw_error *err)
 {
@@ -205,57 +191,111 @@ static void sync_folder_of(char *path)
     close(fd);
 }
 
-static bool replace_file(const char *path, const void *bytes, size_t len,
-                         struct lw_error *err)
+/* Into a pipe, a terminal or /dev/null there is nothing to replace. */
+static bool open_through(struct lw_file_out *out, struct lw_error *err)
 {
-    char *temporary = temporary_name(path, err);
-    int fd;
-    bool done;
+    out->fd = open(out->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return out->fd >= 0 || lw_fail_errno(err, "cannot write %s", out->path);
+}
 
-    if (!temporary)
-        return false;
-    fd = mkostemp(temporary, O_CLOEXEC); /* 0600 */
-    if (fd < 0) {
-        lw_fail_errno(err, "cannot write %s", path);
-        lw_free(temporary);
+static void release_out(struct lw_file_out *out)
+{
+    lw_free(out->target);
+    lw_free(out->temporary);
+    *out = (struct lw_file_out){ .fd = -1, .path = out->path };
+}
+
+static bool open_temporary(struct lw_file_out *out, const char *target,
+                           struct lw_error *err)
+{
+    out->target = lw_copy_text(target, strlen(target), err);
+    out->temporary = out->target ? temporary_name(target, err) : NULL;
+    if (out->temporary) {
+        out->fd = mkostemp(out->temporary, O_CLOEXEC); /* 0600 */
+        if (out->fd >= 0)
+            return true;
+        lw_fail_errno(err, "cannot write %s", out->path);
+    }
+    release_out(out);
+    return false;
+}
+
+bool lw_file_out_open(struct lw_file_out *out, const char *path, struct lw_error *err)
+{
+    char target[PATH_MAX]; /* what realpath() fills at most */
+    struct stat about;
+
+    *out = (struct lw_file_out){ .fd = STDOUT_FILENO, .path = path };
+    if (strcmp(path, "-") == 0)
+        return true;
+    if (stat(path, &about) == 0) {
+        if (S_ISDIR(about.st_mode))
+            return lw_fail(err, LW_ERR_IO, "cannot write %s: it is a folder", path);
+        if (!S_ISREG(about.st_mode))
+            return open_through(out, err);
+    }
+    /* A link stays a link: what it points to is replaced. */
+    if (lstat(path, &about) == 0 && S_ISLNK(about.st_mode) && realpath(path, target))
+        path = target;
+    return open_temporary(out, path, err);
+}
+
+static bool fail_write(const struct lw_file_out *out, struct lw_error *err)
+{
+    if (strcmp(out->path, "-") == 0)
+        return lw_fail_errno(err, "cannot write to standard output");
+    return lw_fail_errno(err, "cannot write %s", out->path);
+}
+
+bool lw_file_out_write(struct lw_file_out *out, const void *bytes, size_t len,
+                       struct lw_error *err)
+{
+    if (lw_file_write_fd(out->fd, bytes, len))
+        return true;
+    fail_write(out, err);
+    lw_file_out_abandon(out);
+    return false;
+}
+
+bool lw_file_out_end(struct lw_file_out *out, struct lw_error *err)
+{
+    bool done = true;
+
+    if (strcmp(out->path, "-") == 0)
+        return true;
+    if (out->target && fsync(out->fd) < 0)
+        done = fail_write(out, err);
+    if (close(out->fd) < 0 && done)
+        done = fail_write(out, err);
+    out->fd = -1;
+    if (done && out->target && rename(out->temporary, out->target) < 0)
+        done = fail_write(out, err);
+    if (!done) {
+        lw_file_out_abandon(out);
         return false;
     }
-    done = lw_file_write_fd(fd, bytes, len) && fsync(fd) == 0;
-    if (!done)
-        lw_fail_errno(err, "cannot write %s", path);
-    if (close(fd) < 0 && done)
-        done = lw_fail_errno(err, "cannot write %s", path);
-    if (done && rename(temporary, path) < 0)
-        done = lw_fail_errno(err, "cannot write %s", path);
-    if (done)
-        sync_folder_of(temporary);
-    else
-        unlink(temporary);
-    lw_free(temporary);
-    return done;
+    if (out->target)
+        sync_folder_of(out->temporary);
+    release_out(out);
+    return true;
+}
+
+void lw_file_out_abandon(struct lw_file_out *out)
+{
+    if (out->fd >= 0 && strcmp(out->path, "-") != 0)
+        close(out->fd);
+    if (out->temporary)
+        unlink(out->temporary);
+    release_out(out);
 }
 
 bool lw_file_replace(const char *path, const void *bytes, size_t len,
                      struct lw_error *err)
 {
-    char target[PATH_MAX]; /* what realpath() fills at most */
-    struct stat about;
+    struct lw_file_out out;
 
-    if (strcmp(path, "-") == 0) {
-        if (!lw_file_write_fd(STDOUT_FILENO, bytes, len))
-            return lw_fail_errno(err, "cannot write to standard output");
-        return true;
-    }
-    if (stat(path, &about) == 0) {
-        if (S_ISDIR(about.st_mode))
-            return lw_fail(err, LW_ERR_IO, "cannot write %s: it is a folder", path);
-        if (!S_ISREG(about.st_mode))
-            return write_through(path, bytes, len, err);
-    }
-    /* A link stays a link: what it points to is replaced. */
-    if (lstat(path, &about) == 0 && S_ISLNK(about.st_mode) && realpath(path, target))
-        path = target;
-    return replace_file(path, bytes, len, err);
+    return lw_file_out_open(&out, path, err) &&
+           lw_file_out_write(&out, bytes, len, err) && lw_file_out_end(&out, err);
 }
 
 /* Folders */

@@ -30,6 +30,22 @@ void lw_file_close(struct lw_file_view *view); /* zeroed is fine */
 bool lw_file_replace(const char *path, const void *bytes, size_t len,
                      struct lw_error *err) LW_MUST_CHECK;
 
+/* The same in pieces, for what is larger than memory: until lw_file_out_end() PATH is as
+ * it was. On failure *OUT is as if it had never been opened. */
+struct lw_file_out {
+    int fd;
+    const char *path; /* for sentences; borrowed */
+    char *target;     /* owned: what is replaced; NULL: a pipe and the like, or "-" */
+    char *temporary;  /* owned: where it is written first */
+};
+
+bool lw_file_out_open(struct lw_file_out *out, const char *path, struct lw_error *err)
+    LW_MUST_CHECK;
+bool lw_file_out_write(struct lw_file_out *out, const void *bytes, size_t len,
+                       struct lw_error *err) LW_MUST_CHECK;
+bool lw_file_out_end(struct lw_file_out *out, struct lw_error *err) LW_MUST_CHECK;
+void lw_file_out_abandon(struct lw_file_out *out); /* after open, instead of end */
+
 bool lw_file_write_fd(int fd, const void *bytes, size_t len); /* all; errno on false */
 bool lw_file_exists(const char *path);
 bool lw_file_is_folder(const char *path);

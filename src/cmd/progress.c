@@ -79,7 +79,8 @@ static uint64_t seen_bytes(const struct lw_progress *progress)
 
     /* The other thread may be adding to it: an old length only draws an old line. */
     if (progress->output)
-        return __atomic_load_n(&progress->output->len, __ATOMIC_RELAXED);
+        return __atomic_load_n(&progress->output->drained, __ATOMIC_RELAXED) +
+               __atomic_load_n(&progress->output->len, __ATOMIC_RELAXED);
     pages = read_number("/proc/self/statm", "%*u %*u %llu");
     return read_number("/proc/self/io", "rchar: %llu") +
            pages * (uint64_t)sysconf(_SC_PAGESIZE);

@@ -263,3 +263,46 @@ TEST(decimals_are_what_printf_prints)
     lw_buf_release(&ours);
     lw_buf_release(&theirs);
 }
+
+struct taken {
+    size_t bytes;
+    bool is_full;
+};
+
+static bool take(void *to, const void *bytes, size_t len)
+{
+    struct taken *taken = to;
+
+    if (taken->is_full)
+        return false;
+    CHECK_EQ(((const char *)bytes)[len - 1], 'x');
+    taken->bytes += len;
+    return true;
+}
+
+TEST(a_drain_takes_what_is_much_and_leaves_what_is_little)
+{
+    struct taken taken = { 0 };
+    struct lw_buf buf;
+    struct lw_error err;
+
+    lw_buf_init(&buf, 0);
+    buf.drain = take;
+    buf.drain_to = &taken;
+    lw_buf_add_text(&buf, "little");
+    lw_buf_drain(&buf);
+    CHECK_STR(buf.bytes, "little");
+    lw_buf_add_repeat(&buf, 'x', 5 << 20);
+    lw_buf_drain(&buf);
+    CHECK_EQ(buf.len, 0);
+    CHECK_EQ(taken.bytes, (5 << 20) + 6);
+    CHECK_EQ(buf.drained, taken.bytes);
+    CHECK(lw_buf_check(&buf, &err));
+
+    taken.is_full = true;
+    lw_buf_add_repeat(&buf, 'x', 5 << 20);
+    lw_buf_drain(&buf);
+    CHECK(!lw_buf_check(&buf, &err));
+    CHECK_EQ(err.code, LW_ERR_IO);
+    lw_buf_release(&buf);
+}

@@ -69,6 +69,30 @@ TEST(a_file_is_replaced_whole_and_private)
     leave_folder();
 }
 
+TEST(a_file_written_in_pieces_appears_at_the_end_or_not_at_all)
+{
+    struct lw_file_out out;
+    struct lw_error err;
+
+    enter_folder();
+    CHECK(lw_file_replace("out", "old", 3, &err));
+    CHECK(lw_file_out_open(&out, "out", &err));
+    CHECK(lw_file_out_write(&out, "ne", 2, &err));
+    lw_file_out_abandon(&out);
+    check_content("out", "old");
+    CHECK(lw_file_out_open(&out, "out", &err));
+    CHECK(lw_file_out_write(&out, "ne", 2, &err));
+    check_content("out", "old");
+    CHECK(lw_file_out_write(&out, "wer", 3, &err));
+    CHECK(lw_file_out_end(&out, &err));
+    check_content("out", "newer");
+    CHECK_EQ(count_entries("."), 1);
+    CHECK(lw_file_out_open(&out, "/dev/full", &err));
+    CHECK(!lw_file_out_write(&out, "gone", 4, &err));
+    CHECK_STR(err.text, "cannot write /dev/full: No space left on device");
+    leave_folder();
+}
+
 TEST(a_link_stays_a_link_and_its_target_is_replaced)
 {
     struct lw_error err;
