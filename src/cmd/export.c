@@ -1,12 +1,19 @@
-/* lapwing export: write a profile in another tool's format. */
+/* lapwing export: write a profile in another tool's format.
+ *
+ * A writer that says so is emptied to the disk piece by piece, so a timeline of gigabytes
+ * takes the memory of what was read and no more; the file still appears as a whole, or not
+ * at all. */
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "cmd/command.h"
+#include "cmd/export_split.h"
 #include "cmd/profiles.h"
 #include "cmd/progress.h"
 #include "model/states.h"
+#include "model/units.h"
 #include "writers/writer.h"
 
 struct args {
@@ -15,6 +22,12 @@ struct args {
     const char *output; /* NULL: standard output */
     unsigned states;    /* enum lw_states */
     unsigned frames;    /* enum lw_frames */
+    unsigned split;     /* enum split */
+};
+
+enum split {
+    SPLIT_NONE,
+    SPLIT_STEP,
 };
 
 /* clang-format off */
@@ -32,6 +45,9 @@ static const struct lw_option options[] = {
     OPT(0, "frames", LW_ARG_CHOICE, frames, LW_FRAMES_WORDS,
         "in collapsed stacks: name and place of the function; of the line that ran, as "
         "py-spy's raw format; or the name alone, as FlameGraph has it"),
+    OPT(0, "split", LW_ARG_CHOICE, split, "none|step",
+        "of a torch profiler's trace: a file for each step, FILE.step7.json, with all "
+        "that was running in it and what it launched"),
     LW_OPT_END
 };
 /* clang-format on */
@@ -74,23 +90,96 @@ static const struct lw_writer *choose_writer(const struct args *args,
     return NULL;
 }
 
-static bool write_profile(const struct lw_writer *writer,
-                          const struct lw_profile *profile, enum lw_frames frames,
+/* How a profile is written, and how much it was. */
+struct writing {
+    const struct lw_writer *writer;
+    enum lw_frames frames;
+    uint64_t *largest; /* bytes of the largest file */
+};
+
+/* Where the pieces go. */
+struct drain {
+    struct lw_file_out file;
+    const char *path;
+    bool is_open;
+    struct lw_error *err;
+};
+
+static bool take_piece(void *to, const void *bytes, size_t len)
+{
+    struct drain *drain = to;
+
+    if (!drain->is_open && !lw_file_out_open(&drain->file, drain->path, drain->err))
+        return false;
+    drain->is_open = lw_file_out_write(&drain->file, bytes, len, drain->err);
+    return drain->is_open;
+}
+
+/* The last piece, or all of it. */
+static bool end_file(struct drain *drain, const struct lw_buf *out,
+                     struct lw_error *err)
+{
+    if (!drain->is_open)
+        return lw_file_replace(drain->path, out->bytes, out->len, err);
+    drain->is_open = false;
+    return lw_file_out_write(&drain->file, out->bytes, out->len, err) &&
+           lw_file_out_end(&drain->file, err);
+}
+
+static bool write_profile(const void *how, const struct lw_profile *profile,
                           const char *path, struct lw_error *err)
 {
+    const struct writing *w = how;
+    struct drain drain = { .path = path, .err = err };
     struct lw_progress *progress;
     struct lw_buf out;
     bool done;
 
     lw_buf_init(&out, 0);
+    out.drain = take_piece;
+    out.drain_to = &drain;
     progress = lw_progress_start_writing(path, &out);
-    done = (frames ? writer->write_frames(profile, frames, &out, err)
-                   : writer->write(profile, &out, err)) &&
+    done = (w->frames ? w->writer->write_frames(profile, w->frames, &out, err)
+                      : w->writer->write(profile, &out, err)) &&
+           out.failure != LW_ERR_IO && /* which is said */
            lw_buf_check(&out, err);
     lw_progress_stop(progress);
-    done = done && lw_file_replace(path, out.bytes, out.len, err);
+    done = done && end_file(&drain, &out, err);
+    if (drain.is_open)
+        lw_file_out_abandon(&drain.file);
+    if (out.drained + out.len > *w->largest)
+        *w->largest = out.drained + out.len;
     lw_buf_release(&out);
     return done;
+}
+
+static bool write_all(const struct args *a, const struct writing *w,
+                      const struct lw_profile *profile, struct lw_error *err)
+{
+    if (!a->split)
+        return write_profile(w, profile, a->output ? a->output : "-", err);
+    return lw_export_split_steps(profile, a->output,
+                                 lw_writer_suffix_len(w->writer, a->output),
+                                 write_profile, w, err);
+}
+
+/* What is too large for its viewer is said, though it is no failure. */
+static void warn_of_size(const struct args *a, const struct writing *w,
+                         struct lw_error *err)
+{
+    struct lw_buf size;
+
+    if (!w->writer->viewer_bytes || *w->largest <= w->writer->viewer_bytes)
+        return;
+    lw_buf_init(&size, 0);
+    lw_units_add_bytes(&size, (int64_t)*w->largest);
+    if (lw_buf_check(&size, err))
+        lw_fail(err, LW_ERR_LIMIT, "%s has %s: %s",
+                a->split    ? "the largest file"
+                : a->output ? a->output
+                            : "the output",
+                size.bytes, w->writer->viewer_fails);
+    lw_buf_release(&size);
 }
 
 static bool check_diff(const struct lw_writer *writer, int argc, struct lw_error *err)
@@ -121,10 +210,16 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     const struct lw_writer *writer = choose_writer(a, err);
     struct lw_profile part = { 0 };
     struct lw_profile *profile;
+    uint64_t largest = 0;
+    struct writing w = { writer, (enum lw_frames)a->frames, &largest };
     bool done;
 
     if (!writer)
         return LW_EXIT_FAILED;
+    if (a->split && !(writer->want & LW_WANT_TRACE))
+        return lw_usage(err, "--split is for timelines: --to chrome or --to perfetto");
+    if (a->split && (!a->output || strcmp(a->output, "-") == 0))
+        return lw_usage(err, "--split makes several files: say their name with -o");
     if (!a->output && writer->is_binary && isatty(STDOUT_FILENO))
         return lw_usage(err, "%s files are not for a terminal; name one with -o",
                         writer->name);
@@ -138,8 +233,9 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     profile = a->diff ? lw_profiles_open_diff(argv, writer->want, err)
                       : lw_profiles_open(argv, (size_t)argc, writer->want, NULL, err);
     done = profile && lw_states_take(&part, profile, (enum lw_states)a->states, err) &&
-           write_profile(writer, &part, (enum lw_frames)a->frames,
-                         a->output ? a->output : "-", err);
+           write_all(a, &w, &part, err);
+    if (done)
+        warn_of_size(a, &w, err);
     lw_states_release(&part);
     lw_profile_free(profile);
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;

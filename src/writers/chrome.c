@@ -9,16 +9,19 @@
  * would be lost. Spans of a thread must nest, so those that overlap lie on tracks beside
  * it (writers/timeline.h). A thread without a timeline of its calls is drawn from its
  * sums, on a track of its own that says so (writers/laid_out.h). Such tracks have thread
- * numbers that no kernel gives. */
+ * numbers that no kernel gives. What was read from such a file is given back as it was
+ * (chrome_trace.c). */
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/json_out.h"
 #include "model/losses.h"
+#include "writers/chrome_trace.h"
 #include "writers/labels.h"
 #include "writers/laid_out.h"
 #include "writers/timeline.h"
+#include "writers/trace_processes.h"
 #include "writers/writer.h"
 
 #define FIRST_OWN_TID 1000000000u /* Linux has at most 2^22 */
@@ -322,6 +325,8 @@ static bool write_chrome(const struct lw_profile *profile, struct lw_buf *out,
     struct writing w = { .profile = profile, .out = out, .next_tid = FIRST_OWN_TID };
     bool done;
 
+    if (lw_trace_is_there(profile))
+        return lw_chrome_write_trace(profile, out, err);
     if (!lw_trace_has_any(profile, err))
         return false;
     w.origin_ns = find_origin(profile);
@@ -340,6 +345,11 @@ const struct lw_writer lw_writer_chrome = {
     .suffixes = ".trace.json .chrome.json",
     .lacks = "when functions were called, unless there is a timeline, and the single "
              "samples of a sampler",
-    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | LW_WANT_COUNTERS,
+    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | LW_WANT_COUNTERS |
+            LW_WANT_TRACE | LW_WANT_ARGS | LW_WANT_TRACE_ALONE,
+    .viewer_bytes = (uint64_t)500 << 20,
+    .viewer_fails = "chrome://tracing shows nothing of files of that size; Perfetto "
+                    "opens what --to perfetto writes, and --split step makes a file "
+                    "for each step",
     .write = write_chrome,
 };

@@ -18,8 +18,13 @@ void lw_proto_add_double(struct lw_buf *out, uint32_t field, double value)
     uint64_t bits;
 
     memcpy(&bits, &value, sizeof(bits));
+    lw_proto_add_fixed(out, field, bits);
+}
+
+void lw_proto_add_fixed(struct lw_buf *out, uint32_t field, uint64_t value)
+{
     lw_buf_add_varint(out, (uint64_t)field << 3 | LW_PROTO_64_BITS);
-    lw_buf_add_u64(out, bits);
+    lw_buf_add_u64(out, value);
 }
 
 void lw_proto_add_bytes(struct lw_buf *out, uint32_t field, const void *bytes,

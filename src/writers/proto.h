@@ -32,6 +32,8 @@ static inline size_t lw_proto_put(unsigned char *out, uint32_t field,
 
 void lw_proto_add_u64(struct lw_buf *out, uint32_t field, uint64_t value);
 void lw_proto_add_double(struct lw_buf *out, uint32_t field, double value);
+void lw_proto_add_fixed(struct lw_buf *out, uint32_t field,
+                        uint64_t value); /* 64 bits */
 void lw_proto_add_bytes(struct lw_buf *out, uint32_t field, const void *bytes,
                         size_t len);
 /* A string must be UTF-8; bytes that are not become U+FFFD. */

@@ -54,3 +54,14 @@ const struct lw_writer *lw_writer_for_path(const char *path)
     }
     return found;
 }
+
+size_t lw_writer_suffix_len(const struct lw_writer *writer, const char *path)
+{
+    size_t len = suffix_len(path, writer->suffixes);
+    const char *name = lw_text_basename(path);
+    const char *point = strrchr(name, '.');
+
+    if (len)
+        return len;
+    return point && point > name ? strlen(point) : 0;
+}

@@ -28,7 +28,11 @@ struct lw_writer {
     bool holds_changes;   /* writes graphs, and numbers below zero (model/merge.h) */
     unsigned want;        /* enum lw_want: what of a profile it writes */
 
-    /* Append PROFILE to OUT, whose own failure the caller checks. A profile that holds
+    uint64_t viewer_bytes;    /* a larger file its usual viewer cannot open; 0: none */
+    const char *viewer_fails; /* one phrase: what happens then, and what to do */
+
+    /* Append PROFILE to OUT, whose own failure the caller checks; what is much may be
+     * drained on the way (lw_buf_drain()). A profile that holds
      * nothing of what the format can say is LW_ERR_UNSUPPORTED, in one sentence. */
     bool (*write)(const struct lw_profile *profile, struct lw_buf *out,
                   struct lw_error *err);
@@ -49,5 +53,8 @@ extern const size_t lw_writer_count;
  * (x.speedscope.json is no plain .json); NULL: there is none. */
 const struct lw_writer *lw_writer_find(const char *name);
 const struct lw_writer *lw_writer_for_path(const char *path);
+/* How many bytes of PATH's end say what it is: ".trace.json" if WRITER has that suffix,
+ * else what is behind the last point of its name; 0: nothing. */
+size_t lw_writer_suffix_len(const struct lw_writer *writer, const char *path);
 
 #endif
