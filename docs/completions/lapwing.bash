@@ -21,7 +21,7 @@ _lapwing() {
         operands=""
         ;;
     export)
-        options="--help --to --output --diff --state --frames"
+        options="--help --to --output --diff --state --frames --split"
         operands=""
         ;;
     formats)
@@ -38,7 +38,7 @@ _lapwing() {
         ;;
     report)
         options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --state --error --by --rank --range --compat --diff --json --csv --markdown --style --output"
-        operands="callees callers critical functions lines processes summary system threads tree"
+        operands="callees callers critical functions lines modules ops processes summary system threads tree"
         ;;
     run)
         options="--help --rate --native --pause --no-sample --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"
@@ -92,6 +92,10 @@ _lapwing() {
         ;;
     "export --frames")
         values="functions lines names"
+        files=
+        ;;
+    "export --split")
+        values="none step"
         files=
         ;;
     "pack --output" | "pack -o")
@@ -155,7 +159,7 @@ _lapwing() {
         files=
         ;;
     "report --style")
-        values="lapwing pstats"
+        values="lapwing pstats torch"
         files=
         ;;
     "report --output" | "report -o")

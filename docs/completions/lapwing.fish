@@ -27,6 +27,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from export' -s o -l output -r -F
 complete -c lapwing -n '__fish_seen_subcommand_from export' -l diff -d 'of two profiles, what the second has more or less than the first, by function and caller'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -l state -x -a 'wall cpu gil wait gc' -d 'of samples only those on a CPU, with the interpreter'\''s lock, waiting, or collecting garbage'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -l frames -x -a 'functions lines names' -d 'in collapsed stacks: name and place of the function; of the line that ran, as py-spy'\''s raw format; or the name alone, as FlameGraph has it'
+complete -c lapwing -n '__fish_seen_subcommand_from export' -l split -x -a 'none step' -d 'of a torch profiler'\''s trace: a file for each step, FILE.step7.json, with all that was running in it and what it launched'
 
 complete -c lapwing -f -n __fish_use_subcommand -a formats -d 'list the formats that can be read and written'
 complete -c lapwing -n '__fish_seen_subcommand_from formats' -l json -d 'print JSON'
@@ -61,9 +62,9 @@ complete -c lapwing -n '__fish_seen_subcommand_from report' -l diff -d 'of two p
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l json -d 'as JSON, all rows'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l csv -d 'as comma-separated values, all rows'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l markdown -d 'as a table in Markdown'
-complete -c lapwing -n '__fish_seen_subcommand_from report' -l style -x -a 'lapwing pstats' -d 'pstats: functions, callers and callees exactly as Python'\''s pstats prints them'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l style -x -a 'lapwing pstats torch' -d 'pstats: functions, callers and callees exactly as Python'\''s pstats prints them; torch: ops as torch'\''s key_averages().table() does, --sort by its words (self_cpu_time_total ...), --by shape or stack (--depth: of how many functions)'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or of the whole profile .svg and what else export writes'
-complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers critical functions lines processes summary system threads tree'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers critical functions lines modules ops processes summary system threads tree'
 
 complete -c lapwing -f -n __fish_use_subcommand -a run -d 'record a program from start to end'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l rate -x -a '' -d 'sample every thread'\''s stack this often a second (200; with --calls not at all)'

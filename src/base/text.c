@@ -388,6 +388,15 @@ size_t lw_text_fit(const char *text, size_t len, size_t width)
     return i;
 }
 
+size_t lw_text_characters(const char *text, size_t len)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < len; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
+}
+
 size_t lw_text_width(const char *text, size_t len)
 {
     size_t width = 0;

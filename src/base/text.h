@@ -42,6 +42,8 @@ void lw_text_add_printable(struct lw_buf *out, const char *text, size_t len);
 void lw_text_add_utf8(struct lw_buf *out, const char *text, size_t len);
 /* Append the character CODE (at most 0x10ffff) as UTF-8. */
 void lw_text_add_code(struct lw_buf *out, uint32_t code);
+/* Characters as Python's len() counts them: all bytes but those that continue one. */
+size_t lw_text_characters(const char *text, size_t len);
 /* Columns that printable UTF-8 takes on a terminal (wide characters count two). */
 size_t lw_text_width(const char *text, size_t len);
 /* Length in bytes of the longest start of TEXT that takes at most WIDTH columns. */

@@ -6,17 +6,20 @@
 
 #include "analyses/analysis.h"
 #include "analyses/diff.h"
+#include "analyses/ops.h"
 #include "cmd/command.h"
 #include "cmd/profiles.h"
 #include "cmd/view_args.h"
 #include "readers/reader.h"
 #include "writers/pstats_text.h"
 #include "writers/render.h"
+#include "writers/torch_table.h"
 #include "writers/writer.h"
 
 enum style {
     STYLE_LAPWING,
     STYLE_PSTATS,
+    STYLE_TORCH,
 };
 
 struct args {
@@ -44,8 +47,10 @@ static const struct lw_option options[] = {
     OPT(0, "json", LW_ARG_FLAG, json, NULL, "as JSON, all rows"),
     OPT(0, "csv", LW_ARG_FLAG, csv, NULL, "as comma-separated values, all rows"),
     OPT(0, "markdown", LW_ARG_FLAG, markdown, NULL, "as a table in Markdown"),
-    OPT(0, "style", LW_ARG_CHOICE, style, "lapwing|pstats",
-        "pstats: functions, callers and callees exactly as Python's pstats prints them"),
+    OPT(0, "style", LW_ARG_CHOICE, style, "lapwing|pstats|torch",
+        "pstats: functions, callers and callees exactly as Python's pstats prints them; "
+        "torch: ops as torch's key_averages().table() does, --sort by its words "
+        "(self_cpu_time_total ...), --by shape or stack (--depth: of how many functions)"),
     OPT('o', "output", LW_ARG_TEXT, output, "FILE",
         "into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or "
         "of the whole profile .svg and what else export writes"),
@@ -131,6 +136,8 @@ static bool sort_words(struct request *request, int argc, char **argv,
                           request->args->style == STYLE_PSTATS || request->args->diff;
 
         request->view = wants_list ? &lw_analysis_functions : &lw_analysis_summary;
+        if (request->args->style == STYLE_TORCH)
+            request->view = &lw_analysis_ops;
     }
     return true;
 }
@@ -140,11 +147,34 @@ static bool for_people(const struct args *args)
     return !args->json && !args->csv;
 }
 
+/* torch's table has sums and widths of all rows, so nothing is left out before it. */
+static bool make_torch_query(const struct request *request, struct lw_query *query,
+                             struct lw_error *err)
+{
+    struct lw_view_args view = request->args->view;
+
+    if (request->view != &lw_analysis_ops)
+        return lw_fail(err, LW_ERR_USAGE, "torch prints ops, but no %s",
+                       request->view->name);
+    if (request->restriction_count > 0 || view.match.count || view.mine)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "--style torch takes no restrictions but --limit");
+    if (view.compat != LW_COMPAT_NONE && view.compat != LW_COMPAT_TORCH)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "--style torch has torch's definitions; --compat torch adds its "
+                       "mistakes");
+    view.limit = LW_NO_LIMIT;
+    return lw_view_args_ask(&view, request->view, NULL, 0, 0, query, err);
+}
+
 static bool make_query(const struct request *request, struct lw_query *query,
                        struct lw_error *err)
 {
     bool is_pstats = request->args->style == STYLE_PSTATS;
     unsigned usual = is_pstats ? 0 : LW_USUAL_ORDER;
+
+    if (request->args->style == STYLE_TORCH)
+        return make_torch_query(request, query, err);
 
     if (request->restriction_count > 0 && !request->view->takes_restrictions)
         return lw_fail(err, LW_ERR_USAGE,
@@ -185,6 +215,24 @@ static bool print_as_pstats(const struct request *request,
     return done;
 }
 
+static bool print_as_torch(const struct request *request,
+                           const struct lw_profile *profile,
+                           const struct lw_query *query, struct lw_buf *out,
+                           struct lw_error *err)
+{
+    uint64_t limit = request->args->view.limit;
+    struct lw_torch_table_options how = {
+        .row_limit = limit == LW_NO_LIMIT ? LW_TORCH_ROW_LIMIT : limit,
+        .is_exact = query->compat == LW_COMPAT_TORCH,
+    };
+    struct lw_table table = { 0 };
+    bool done = lw_ops_torch(profile, query, how.is_exact, &table, err) &&
+                lw_torch_table_print(&table, &how, out, err);
+
+    lw_table_release(&table);
+    return done;
+}
+
 static bool print_table(const struct args *args, const struct lw_table *table,
                         struct lw_buf *out, struct lw_error *err)
 {
@@ -217,6 +265,18 @@ static bool print_view(const struct request *request, const struct lw_profile *p
     return done;
 }
 
+static bool print_in_style(const struct request *request,
+                           const struct lw_profile *profile,
+                           const struct lw_query *query, const struct lw_buf *head,
+                           struct lw_buf *out, struct lw_error *err)
+{
+    switch (request->args->style) {
+    case STYLE_PSTATS: return print_as_pstats(request, profile, query, head, out, err);
+    case STYLE_TORCH: return print_as_torch(request, profile, query, out, err);
+    default: return print_view(request, profile, query, out, err);
+    }
+}
+
 static bool answer(const struct request *request, const struct lw_query *query,
                    struct lw_buf *out, struct lw_error *err)
 {
@@ -229,9 +289,7 @@ static bool answer(const struct request *request, const struct lw_query *query,
     profile = lw_profiles_open(request->profiles, request->profile_count,
                                request->view->want, &head, err);
     if (profile && lw_states_take(&part, profile, query->states, err))
-        done = request->args->style == STYLE_PSTATS
-                   ? print_as_pstats(request, &part, query, &head, out, err)
-                   : print_view(request, &part, query, out, err);
+        done = print_in_style(request, &part, query, &head, out, err);
     lw_states_release(&part);
     lw_profile_free(profile);
     lw_buf_release(&head);
@@ -302,7 +360,7 @@ static bool choose_form(struct args *args, struct request *request,
         args->output ? lw_writer_for_path(args->output) : NULL;
 
     if (!writer || args->json || args->csv || args->markdown ||
-        args->style == STYLE_PSTATS)
+        args->style != STYLE_LAPWING)
         return true;
     args->json = writer == &lw_writer_json;
     args->csv = writer == &lw_writer_csv;
@@ -347,8 +405,9 @@ static bool check_pair(const struct request *request, struct lw_error *err)
     if (request->view != &lw_analysis_functions)
         return lw_fail(err, LW_ERR_USAGE, "--diff compares functions, but no %s",
                        request->view->name);
-    if (request->args->style == STYLE_PSTATS)
-        return lw_fail(err, LW_ERR_USAGE, "pstats prints no differences");
+    if (request->args->style != STYLE_LAPWING)
+        return lw_fail(err, LW_ERR_USAGE, "%s prints no differences",
+                       request->args->style == STYLE_TORCH ? "torch" : "pstats");
     return true;
 }
 
@@ -361,10 +420,10 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     bool done;
 
     if (request.args->json + request.args->csv + request.args->markdown +
-            (request.args->style == STYLE_PSTATS) >
+            (request.args->style != STYLE_LAPWING) >
         1)
         return lw_usage(err, "report prints one form: choose one of --json, --csv, "
-                             "--markdown and --style pstats");
+                             "--markdown and --style");
     if (!sort_words(&request, argc, argv, err))
         return LW_EXIT_FAILED;
     if (is_pair(&request) && !check_pair(&request, err))

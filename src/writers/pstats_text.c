@@ -19,16 +19,6 @@ struct printing {
     size_t width;      /* of the column of names */
 };
 
-/* Characters as Python counts them: all bytes but those that continue one. */
-static size_t count_characters(const char *text, size_t len)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < len; i++)
-        count += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return count;
-}
-
 /* Append the function's standard name and return its length in characters. */
 static size_t print_function(struct printing *p, uint32_t index)
 {
@@ -41,7 +31,7 @@ static size_t print_function(struct printing *p, uint32_t index)
     lw_text_add_printable(p->out, p->raw.bytes, p->raw.len);
     if (p->out->failure)
         return 0;
-    return count_characters(p->out->bytes + start, p->out->len - start);
+    return lw_text_characters(p->out->bytes + start, p->out->len - start);
 }
 
 static size_t function_width(struct printing *p, uint32_t index)

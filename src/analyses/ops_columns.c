@@ -1,0 +1,18 @@
+#include "analyses/ops_columns.h"
+
+bool lw_ops_columns_init(struct lw_table *table, const struct lw_ops_column *all,
+                         size_t count, unsigned has, struct lw_error *err)
+{
+    struct lw_column *columns;
+
+    lw_table_init(table, &all->column, 1); /* the table's own memory holds the others */
+    columns = lw_arena_alloc(&table->arena, count * sizeof(*columns), err);
+    if (!columns)
+        return false;
+    table->columns = columns;
+    table->column_count = 0;
+    for (size_t i = 0; i < count; i++)
+        if ((all[i].when & has) == all[i].when)
+            columns[table->column_count++] = all[i].column;
+    return true;
+}
