@@ -203,11 +203,13 @@ static void add_work(struct building *b, uint32_t work)
     uint32_t owner = owner_of(b, work);
 
     tree->work_count++;
+    tree->nodes[work].owner = LW_NONE;
     if (owner == LW_NONE || !tree->nodes[owner].is_in) {
         tree->unlinked_count++;
         tree->unlinked_ns += ns;
         return;
     }
+    tree->nodes[work].owner = owner;
     tree->nodes[owner].device_self_ns += ns;
     if (ask_name(b, b->trace->events[work].name) & NAME_ON_TC)
         tree->tc_self_ns[owner] += ns;
