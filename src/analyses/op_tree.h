@@ -33,7 +33,8 @@ struct lw_op_node {
     bool is_in;      /* the tree; false: as little as if it were not there */
     bool is_for_tc;  /* an op that could run on tensor cores (lw_tensor_core_op()) */
     uint32_t parent; /* event; LW_NONE: none. Of a merged one: what it became part of */
-    uint32_t owner;  /* the nearest op, range (or module, if they are in the tree instead)
+    uint32_t
+        owner; /* the nearest op, range (or module, if they are in the tree instead)
                         that it is or is in, or that a device's work is of; LW_NONE:
                         none */
     uint32_t child_count;
