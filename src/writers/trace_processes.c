@@ -179,6 +179,12 @@ void lw_trace_processes_release(struct lw_trace_processes *processes)
     memset(processes, 0, sizeof(*processes));
 }
 
+static void add_text(const struct lw_profile *profile, lw_string_id id,
+                     struct lw_buf *out)
+{
+    lw_buf_add(out, lw_profile_text(profile, id), lw_strings_len(profile->strings, id));
+}
+
 void lw_trace_process_add_name(const struct lw_profile *profile,
                                const struct lw_trace_process *process,
                                struct lw_buf *out)
@@ -186,13 +192,20 @@ void lw_trace_process_add_name(const struct lw_profile *profile,
     const struct lw_trace_rank *rank = &profile->trace->ranks[process->rank];
     lw_string_id name = process->name ? process->name : process->pid;
 
-    if (profile->trace->rank_count > 1) {
-        if (rank->rank >= 0)
-            lw_buf_addf(out, "rank %" PRId64 ": ", rank->rank);
-        else
-            lw_buf_addf(out,
-                        "%s: ", lw_text_basename(lw_profile_text(profile, rank->file)));
+    if (profile->trace->rank_count == 1) {
+        add_text(profile, name, out);
+        return;
     }
-    lw_buf_add(out, lw_profile_text(profile, name),
-               lw_strings_len(profile->strings, name));
+    if (rank->rank >= 0)
+        lw_buf_addf(out, "rank %" PRId64, rank->rank);
+    else
+        lw_buf_add_text(out, lw_text_basename(lw_profile_text(profile, rank->file)));
+    if (lw_strings_len(profile->strings, name)) {
+        lw_buf_add_text(out, ": ");
+        add_text(profile, name, out);
+    }
+    if (process->labels) {
+        lw_buf_add_text(out, ", ");
+        add_text(profile, process->labels, out);
+    }
 }

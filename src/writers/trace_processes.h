@@ -44,7 +44,7 @@ bool lw_trace_processes_init(struct lw_trace_processes *processes,
     LW_MUST_CHECK;
 void lw_trace_processes_release(struct lw_trace_processes *processes);
 
-/* Append "rank 3: python", or the name alone where there is one rank. */
+/* Append "rank 3: python, GPU 0", or the name alone where there is one rank. */
 void lw_trace_process_add_name(const struct lw_profile *profile,
                                const struct lw_trace_process *process,
                                struct lw_buf *out);
