@@ -90,6 +90,7 @@ def parse_args() -> argparse.Namespace:
     add("--python", default="3.11", metavar="X.Y")
     add("--pairs", type=int, default=20, help="runs of each, beside a bare one (20)")
     add("--seconds", type=float, default=1.0, help="of a bare run, about (1.0)")
+    add("--tools", default="lapwing,py-spy,austin", metavar="NAME,...")
     add("--lapwing", metavar="PROGRAM", help="another than .venv/bin/lapwing")
     add("--driver", default=str(places.PROJECT / "build/release/sample_driver"))
     args = parser.parse_args()
@@ -321,6 +322,8 @@ def main() -> None:
         ("py-spy", environment.python.parent / "py-spy"),
         ("austin", environment.python.parent / "austin"),
     ):
+        if name not in args.tools.split(","):
+            continue
         if program and program.exists():
             tools[name] = str(program)
         else:

@@ -11,7 +11,10 @@ struct lw_py_frame {
     uint64_t instruction;
     uint8_t owner;
     bool is_entry;
-    bool is_executing; /* or has called one that is */
+    bool is_executing;    /* or has called one that is */
+    bool has_saved_stack; /* as every frame has that waits for a Python function which
+                             the same run of the interpreter's loop runs; a frame that
+                             runs itself has not, unless it is in C at the moment */
 };
 
 /* How much of a frame is read: what comes before its variables. */

@@ -186,6 +186,7 @@ static enum agreement climb_down(struct context *at, uint64_t address,
     /* As many as fit into what was read. */
     const size_t frames_max = at->snapshot->copy_capacity / lw_py_frame_len(at->layout);
     const uint64_t leaf = address;
+    bool is_from_c = true; /* whatever the frame at ADDRESS called last */
     uint64_t callee = 0;
 
     at->walk->count = 0;
@@ -200,17 +201,20 @@ static enum agreement climb_down(struct context *at, uint64_t address,
         if (lw_py_frame_is_shim(at->layout, &frame)) {
             if (at->walk->count > 0)
                 at->walk->frames[at->walk->count - 1].is_entry = true;
+            is_from_c = true;
         } else {
             bool is_still = at->snapshot->is_still;
 
             code = code_of(at, &frame);
             if (code == 0 ? !(is_still && address == leaf) /* it is only being made */
                           : (address != leaf && !is_still &&
-                             !is_calling(at, address, code, callee)) ||
+                             ((!is_from_c && !frame.has_saved_stack) ||
+                              !is_calling(at, address, code, callee))) ||
                                 !push(at, address, &frame, code))
                 return CHANGED;
             if (lw_snapshot_chunk(at->snapshot, address))
                 callee = address;
+            is_from_c = frame.is_entry;
         }
         if (links > frames_max) /* in a circle */
             return CHANGED;
@@ -260,9 +264,15 @@ broken:
 }
 
 /* Has the frame at CALLER, which ends at END if that is in the same chunk, called
- * somebody? */
-static bool is_waiting(const struct context *at, uint64_t caller, uint64_t end)
+ * somebody? IS_FROM_C: not in the same run of the interpreter's loop. */
+static bool is_waiting(const struct context *at, uint64_t caller, uint64_t end,
+                       bool is_from_c)
 {
+    struct lw_py_frame frame;
+
+    if (!is_from_c &&
+        (!get_frame(at, LW_SECOND, caller, &frame) || !frame.has_saved_stack))
+        return false;
     return held_still(at, caller,
                       lw_snapshot_chunk(at->snapshot, caller) ==
                               lw_snapshot_chunk(at->snapshot, end)
@@ -277,12 +287,14 @@ static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
 {
     while (start + lw_py_frame_len(at->layout) <= end) {
         struct lw_py_frame frame;
+        bool is_direct;
         uint32_t code;
 
         if (get_same_frame(at, start, &frame) != SAME)
             return false;
         code = code_of(at, &frame);
-        if (code == 0 || (*caller && !is_waiting(at, *caller, start)) ||
+        is_direct = frame.previous == *caller && !frame.is_entry;
+        if (code == 0 || (*caller && !is_waiting(at, *caller, start, !is_direct)) ||
             !push_between(at, frame.previous, *caller, &frame.is_entry) ||
             !push(at, start, &frame, code))
             return false;
@@ -408,7 +420,7 @@ static bool push_leaf(struct context *at, int which, int before, int after)
     const struct lw_thread_words *words = at->words;
     const struct lw_walk *walk = at->walk;
     uint64_t address = words[before].frame, caller;
-    struct lw_py_frame frame;
+    struct lw_py_frame frame, below;
     uint32_t code;
 
     if (walk->count == 0 || address == 0 || words[after].frame != address ||
@@ -420,6 +432,9 @@ static bool push_leaf(struct context *at, int which, int before, int after)
     if ((at->layout->has_data_stack && !lw_snapshot_chunk(at->snapshot, address)) ||
         !get_frame(at, which, address, &frame) || frame.previous != caller ||
         !frame.is_executing || lw_py_frame_is_shim(at->layout, &frame))
+        return false;
+    if (!frame.is_entry &&
+        (!get_frame(at, which, caller, &below) || !below.has_saved_stack))
         return false;
     code = code_of(at, &frame);
     return code > 0 && push(at, address, &frame, code);

@@ -218,6 +218,40 @@ static unsigned char *word_at(uint64_t address)
     return NULL;
 }
 
+/* Say of the frame at ADDRESS that it is being run. */
+static void set_running(const struct lw_target *target, uint64_t address)
+{
+    const struct lw_py_layout *layout = &target->layout;
+    bool has_top = layout->frame_stack_top != LW_NO_FIELD;
+    unsigned char *at = word_at(
+        address + (has_top ? layout->frame_stack_top : layout->frame_stack_depth));
+
+    CHECK(at != NULL);
+    memset(at, has_top ? 0 : 0xff, has_top ? 8 : 4);
+}
+
+/* It was at that place, but not when the one above it was called. */
+TEST(a_frame_that_runs_itself_has_called_nobody)
+{
+    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+        struct lw_target *target = open_target(image_names[i]);
+        const struct lw_target_thread *thread;
+        size_t callee;
+
+        CHECK(lw_target_sample(target, 1));
+        thread = deepest(target);
+        if (target->layout.has_data_stack) {
+            for (callee = 1; thread->walk.frames[callee].is_entry; callee++)
+                CHECK(callee + 1 < thread->walk.count);
+            set_running(target, thread->walk.frames[callee - 1].address);
+            CHECK(lw_target_sample(target, 2));
+            CHECK(thread->has_stack && thread->walk.is_moving);
+            CHECK_EQ(thread->walk.count, callee);
+        }
+        close_target(target);
+    }
+}
+
 static bool can_sample(void)
 {
     struct lw_error err = { LW_OK, "" };
