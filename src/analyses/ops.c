@@ -268,7 +268,11 @@ static bool has_python(const struct lw_trace_scope *scope)
 /* What was asked must be there to be shown. */
 static bool check_rows(const struct showing *s, struct lw_error *err)
 {
-    if (s->rows.count == 0)
+    size_t ops = 0;
+
+    for (size_t i = 0; i < s->rows.count; i++)
+        ops += s->rows.list[i].kind != LW_EVENT_RUNTIME;
+    if (ops == 0)
         return lw_fail(err, LW_ERR_UNSUPPORTED,
                        "the trace has no ops of a host (record with "
                        "ProfilerActivity.CPU); 'report kernels' shows what ran on "
