@@ -33,6 +33,11 @@ int64_t lw_hta_end_us(const struct lw_hta *hta, const struct lw_event *event)
     return (int64_t)floor(file_us(hta, event) + as_us(event->duration_ns));
 }
 
+int64_t lw_hta_first_us(const struct lw_hta *hta, uint32_t rank)
+{
+    return (int64_t)ceil(as_us(hta->trace->ranks[rank].first_ns));
+}
+
 int64_t lw_hta_stream(const struct lw_trace *trace, const struct lw_event *event)
 {
     if ((!lw_event_is_work(event) && event->kind != LW_EVENT_SYNC) ||

@@ -40,6 +40,8 @@ void lw_hta_release(struct lw_hta *hta); /* zeroed is fine */
 
 int64_t lw_hta_start_us(const struct lw_hta *hta, const struct lw_event *event);
 int64_t lw_hta_end_us(const struct lw_hta *hta, const struct lw_event *event);
+/* The start of what comes first in the file of RANK. */
+int64_t lw_hta_first_us(const struct lw_hta *hta, uint32_t rank);
 /* Is it left after the last step is dropped? */
 bool lw_hta_keeps(const struct lw_hta *hta, const struct lw_event *event);
 /* Its "stream": -1 for what did not run on a device. */

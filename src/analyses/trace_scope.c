@@ -87,17 +87,16 @@ static size_t count_steps(const struct lw_trace_scope *scope)
 static void add_rank(const struct lw_trace_scope *scope, struct lw_buf *out)
 {
     const struct lw_trace *trace = scope->trace;
+    const char *file;
     uint32_t rank = 0;
 
     while (!scope->ranks[rank])
         rank++;
-    if (trace->ranks[rank].file)
-        lw_text_add_printable(
-            out, lw_profile_text(scope->profile, trace->ranks[rank].file),
-            lw_strings_len(scope->profile->strings, trace->ranks[rank].file));
+    file = lw_text_basename(lw_profile_text(scope->profile, trace->ranks[rank].file));
+    lw_text_add_printable(out, file, strlen(file));
     if (trace->ranks[rank].rank < 0 && trace->rank_count == 1)
         return;
-    lw_buf_addf(out, "%srank %" PRId64, trace->ranks[rank].file ? ": " : "",
+    lw_buf_addf(out, "%srank %" PRId64, *file ? ": " : "",
                 lw_trace_rank_number(trace, rank));
     if (trace->ranks[rank].world_size > 0)
         lw_buf_addf(out, " of %" PRId64, trace->ranks[rank].world_size);

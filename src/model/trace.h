@@ -239,6 +239,8 @@ struct lw_trace_rank {
     uint64_t base_ns;  /* since 1970, of time 0 in the file; 0: times were absolute */
     int64_t clock_ns;  /* added to this rank's times, to agree with rank 0's */
     uint64_t event_count; /* as they lie in the file, known to us or not */
+    uint64_t first_ns;    /* when the first event of the file begins, by its own time;
+                             it may not be the earliest */
 };
 
 struct lw_trace {

@@ -49,6 +49,7 @@ struct lw_kineto {
     struct lw_trace *trace;
     unsigned want;
     uint32_t rank; /* index */
+    size_t first;  /* event of the file: index */
     uint32_t last; /* place of the last event; LW_NONE: none */
     struct lw_buf text;
     struct lw_kineto_head head;
@@ -86,6 +87,7 @@ struct lw_kineto *lw_kineto_new(struct lw_builder *out, const char *name, unsign
     k->want = want;
     k->losses = losses;
     k->rank = (uint32_t)trace->rank_count++;
+    k->first = trace->event_count;
     k->last = LW_NONE;
     lw_buf_init(&k->text, 0);
     lw_kineto_head_init(&k->head, out, k->rank);
@@ -646,5 +648,7 @@ bool lw_kineto_finish(struct lw_kineto *k, uint64_t event_count, struct lw_error
         }
     }
     k->trace->ranks[k->rank].event_count = event_count;
+    if (k->trace->event_count > k->first)
+        k->trace->ranks[k->rank].first_ns = k->trace->events[k->first].start_ns;
     return lw_kineto_head_finish(&k->head, err);
 }
