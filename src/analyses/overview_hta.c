@@ -1,0 +1,95 @@
+/* Holistic Trace Analysis's temporal breakdown: the time from the first work on a device
+ * of each rank to the end of the last, as idle, computing and the rest. */
+
+#include "analyses/hta_events.h"
+#include "analyses/overview.h"
+#include "analyses/trace_scope.h"
+
+/* clang-format off */
+static const struct lw_column columns[] = {
+    { "rank", "rank", LW_UNIT_COUNT, false },
+    { "idle_ns", "idle", LW_UNIT_NS, false },
+    { "idle_share", "of it", LW_UNIT_SHARE, false },
+    { "computation_ns", "computing", LW_UNIT_NS, false },
+    { "computation_share", "of it", LW_UNIT_SHARE, false },
+    { "other_ns", "other work", LW_UNIT_NS, false },
+    { "other_share", "of it", LW_UNIT_SHARE, false },
+    { "span_ns", "from first to last", LW_UNIT_NS, false },
+};
+/* clang-format on */
+
+/* Where the rounding to microseconds left so many negative durations that more was
+ * computed than there was time, it stops with an AssertionError. */
+static bool add_rank(struct lw_table *table, const struct lw_trace *trace,
+                     uint32_t rank, const struct lw_hta_events *events)
+{
+    int64_t last_us = events->list[0].end_us;
+    int64_t span_us, idle_us, computation_us, other_us;
+
+    for (size_t i = 0; i < events->count; i++)
+        if (events->list[i].end_us > last_us)
+            last_us = events->list[i].end_us;
+    span_us = last_us - events->list[0].start_us;
+    idle_us = span_us - lw_hta_busy_us(events, 0);
+    computation_us = lw_hta_busy_us(events, LW_HTA_COMPUTATION);
+    other_us = span_us - computation_us - idle_us;
+    lw_table_row(table, 0);
+    lw_table_add_integer(table, lw_trace_rank_number(trace, rank));
+    lw_table_add_integer(table, idle_us * 1000);
+    lw_analysis_add_share(table, (double)idle_us, (double)span_us);
+    lw_table_add_integer(table, computation_us * 1000);
+    lw_analysis_add_share(table, (double)computation_us, (double)span_us);
+    lw_table_add_integer(table, other_us * 1000);
+    lw_analysis_add_share(table, (double)other_us, (double)span_us);
+    lw_table_add_integer(table, span_us * 1000);
+    return idle_us <= span_us && computation_us <= span_us && other_us >= 0;
+}
+
+static void set_title(struct lw_table *table, const struct lw_trace_scope *scope)
+{
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    lw_trace_scope_add_text(scope, &text);
+    lw_table_set_title(table, "Time of devices, as Holistic Trace Analysis has it; %s",
+                       lw_analysis_text(table, &text));
+    lw_buf_release(&text);
+}
+
+bool lw_overview_hta(const struct lw_profile *profile, const struct lw_query *query,
+                     struct lw_table *table, struct lw_error *err)
+{
+    struct lw_trace_scope scope;
+    struct lw_hta hta = { 0 };
+    bool done, passes = true;
+
+    lw_table_init(table, columns, sizeof(columns) / sizeof(columns[0]));
+    done = lw_trace_scope_init(&scope, profile, query, "overview", err) &&
+           lw_trace_scope_wants_device(&scope, "HTA's overview", err) &&
+           lw_hta_init(&hta, profile, err);
+    if (done)
+        set_title(table, &scope);
+    for (uint32_t i = 0; done && i < scope.trace->rank_count; i++) {
+        struct lw_hta_events events;
+
+        if (!scope.ranks[i])
+            continue;
+        done = lw_hta_events_init(&events, &hta, i, err);
+        if (done && events.count > 0)
+            passes &= add_rank(table, scope.trace, i, &events);
+        lw_hta_events_release(&events);
+    }
+    if (done && !passes)
+        lw_table_note(table,
+                      "HTA itself stops here with an AssertionError: its "
+                      "rounding to whole microseconds makes durations negative.");
+    if (done && hta.last_step_us)
+        lw_table_note(table, "HTA leaves out the last step, and what it launched.");
+    if (done) {
+        lw_analysis_note_losses(profile, table);
+        done = lw_analysis_arrange(table, query, err);
+    }
+    lw_hta_release(&hta);
+    lw_trace_scope_release(&scope);
+    return done;
+}
