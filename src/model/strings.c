@@ -1,4 +1,7 @@
-/* Bytes in an arena, an array of where each string lies, and a map from hash to number. */
+/* Bytes in an arena, an array of where each string lies, and a map from hash to number.
+ *
+ * Readers meet the same few long texts (a stack, a kernel's name) a million times. What came
+ * lately is found by its ends alone, so that it is compared but not hashed. */
 
 #include "model/strings.h"
 
@@ -13,8 +16,11 @@ struct text {
     size_t len;
 };
 
+#define RECENT 1024 /* a power of two; 4 KB */
+
 struct lw_strings {
-    struct text *texts; /* by number */
+    uint32_t recent[RECENT]; /* numbers, by place_of(); 0: none */
+    struct text *texts;      /* by number */
     size_t count;
     size_t capacity;
     struct lw_map map; /* all but the empty string */
@@ -57,8 +63,8 @@ static bool is_same(const void *owner, uint32_t number, const void *key)
     return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
 }
 
-bool lw_strings_intern(struct lw_strings *table, const char *text, size_t len,
-                       lw_string_id *id, struct lw_error *err)
+static bool intern(struct lw_strings *table, const char *text, size_t len,
+                   lw_string_id *id, struct lw_error *err)
 {
     struct text key = { text, len };
     uint64_t hash;
@@ -88,6 +94,38 @@ bool lw_strings_intern(struct lw_strings *table, const char *text, size_t len,
     table->texts[number] = key;
     table->count++;
     *id = number;
+    return true;
+}
+
+/* By length, the first eight bytes and the last eight. */
+static size_t place_of(const char *text, size_t len)
+{
+    uint64_t first, last;
+
+    memcpy(&first, text, sizeof(first));
+    memcpy(&last, text + len - sizeof(last), sizeof(last));
+    return (size_t)(((first ^ len) * 0x9e3779b97f4a7c15u + last) *
+                        0xff51afd7ed558ccdu >>
+                    32) %
+           RECENT;
+}
+
+bool lw_strings_intern(struct lw_strings *table, const char *text, size_t len,
+                       lw_string_id *id, struct lw_error *err)
+{
+    struct text key = { text, len };
+    uint32_t *recent;
+
+    if (len < 8)
+        return intern(table, text, len, id, err);
+    recent = &table->recent[place_of(text, len)];
+    if (*recent && is_same(table, *recent, &key)) {
+        *id = *recent;
+        return true;
+    }
+    if (!intern(table, text, len, id, err))
+        return false;
+    *recent = *id;
     return true;
 }
 

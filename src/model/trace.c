@@ -239,27 +239,27 @@ static void fill_keys(struct lw_trace *trace, struct key *keys)
     }
 }
 
-/* Move every event to where KEYS has it, round by round of the permutation. */
-static void permute(struct lw_trace *trace, struct key *keys)
+/* Move every event to where ORDER has it, round by round of the permutation. */
+static void permute(struct lw_trace *trace, uint32_t *order)
 {
     for (uint32_t start = 0; start < trace->event_count; start++) {
         struct lw_event held = trace->events[start];
         lw_string_id held_args = trace->args ? trace->args[start] : 0;
         uint32_t to = start, from;
 
-        if (keys[start].event == start)
+        if (order[start] == start)
             continue;
-        while ((from = keys[to].event) != start) {
+        while ((from = order[to]) != start) {
             trace->events[to] = trace->events[from];
             if (trace->args)
                 trace->args[to] = trace->args[from];
-            keys[to].event = to;
+            order[to] = to;
             to = from;
         }
         trace->events[to] = held;
         if (trace->args)
             trace->args[to] = held_args;
-        keys[to].event = to;
+        order[to] = to;
     }
 }
 
@@ -267,6 +267,7 @@ static bool sort_events(struct lw_trace *trace, struct lw_error *err)
 {
     size_t count = trace->event_count;
     struct key *keys = lw_alloc(2 * count * sizeof(*keys) + 1, err);
+    uint32_t *order;
 
     if (!keys)
         return false;
@@ -274,7 +275,11 @@ static bool sort_events(struct lw_trace *trace, struct lw_error *err)
     fill_keys(trace, keys);
     for (size_t i = 0; i < trace->track_count; i++)
         sort_keys(keys + trace->tracks[i].first, keys + count, trace->tracks[i].count);
-    permute(trace, keys);
+    order =
+        (uint32_t *)(void *)(keys + count); /* small, so that rounds stay in cache */
+    for (size_t i = 0; i < count; i++)
+        order[i] = keys[i].event;
+    permute(trace, order);
     lw_free(keys);
     return true;
 }

@@ -20,6 +20,8 @@
 #define LATEST_NS ((int64_t)1 << 62) /* 2116 */
 #define DEEPEST 64                   /* brackets in brackets: bits of a word */
 
+#define INLINE inline __attribute__((always_inline))
+
 enum state {
     AT_START,
     IN_OBJECT, /* where a key or its end comes next */
@@ -68,7 +70,7 @@ static const char *stop_at(struct lw_trace_events *in, const char *p)
     return NULL;
 }
 
-static inline const char *skip_space(const char *p)
+static INLINE const char *skip_space(const char *p)
 {
     if ((unsigned char)*p > ' ')
         return p;
@@ -78,7 +80,7 @@ static inline const char *skip_space(const char *p)
 }
 
 /* The first quote, backslash or NUL from P on. */
-static inline const char *find_quote(const char *p)
+static INLINE const char *find_quote(const char *p)
 {
 #ifdef __SSE2__
     const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
@@ -109,7 +111,7 @@ static bool ends_text(const char *quote)
 }
 
 /* The end of the text whose first byte is P: its quote. */
-static inline const char *scan_text(struct lw_trace_events *in, const char *p,
+static INLINE const char *scan_text(struct lw_trace_events *in, const char *p,
                                     bool *escaped)
 {
     const char *end = window_end(in);
@@ -162,7 +164,7 @@ static const char *scan_nested(struct lw_trace_events *in, const char *p)
     }
 }
 
-static inline const char *scan_value(struct lw_trace_events *in, const char *p,
+static INLINE const char *scan_value(struct lw_trace_events *in, const char *p,
                                      struct lw_value *value)
 {
     const char *end;
@@ -196,7 +198,7 @@ static inline const char *scan_value(struct lw_trace_events *in, const char *p,
 }
 
 /* "key": and what is before its value. */
-static inline const char *scan_key(struct lw_trace_events *in, const char *p,
+static INLINE const char *scan_key(struct lw_trace_events *in, const char *p,
                                    const char **key, size_t *len)
 {
     const char *end;
@@ -217,7 +219,7 @@ static inline const char *scan_key(struct lw_trace_events *in, const char *p,
 
 /* Behind a value of an object: its end (*DONE), or the next key. A comma too many is
  * let pass. */
-static inline const char *scan_next(struct lw_trace_events *in, const char *p,
+static INLINE const char *scan_next(struct lw_trace_events *in, const char *p,
                                     bool *done)
 {
     p = skip_space(p);
@@ -475,6 +477,7 @@ static bool pass_broken(struct lw_trace_events *in, struct lw_error *err)
         return false;
     if (is_cut && in->at == in->stream->len && in->at > before) {
         in->is_cut = true;
+        in->cut_count = 1;
         in->broken_count--;
     }
     return true;
@@ -771,7 +774,9 @@ uint64_t lw_trace_event_duration(const struct lw_trace_event *event,
 {
     int64_t ns = 0;
 
-    if (!value_ns(&event->duration, &ns) || (ns >= 0 && ns <= LATEST_NS))
+    if (event->duration.form == LW_VALUE_NONE || lw_value_is(&event->duration, "null"))
+        return 0;
+    if (value_ns(&event->duration, &ns) && ns >= 0 && ns <= LATEST_NS)
         return (uint64_t)ns;
     losses->endless++;
     return 0;

@@ -57,7 +57,8 @@ struct lw_trace_events {
     uint64_t event_count;  /* that were given, or passed over */
     uint64_t broken_count; /* that were passed over */
     uint64_t mended_count; /* that had bare quotes in their texts */
-    bool is_cut;           /* it stops within an event, or before its end */
+    uint64_t cut_count;    /* 1: it stops within the last one */
+    bool is_cut;           /* it stops there, or before its end */
     bool has_rest;         /* bytes behind the end, or members that cannot be read */
 
     size_t at;                /* in the window: what comes next */

@@ -53,7 +53,7 @@ static bool check_rest(const struct reading *r, struct lw_error *err)
     const struct lw_trace_events *in = &r->in;
     uint64_t lost = in->broken_count + r->losses.timeless;
 
-    if (in->event_count > lost + in->is_cut || in->event_count == 0)
+    if (in->event_count > lost + in->cut_count || in->event_count == 0)
         return true;
     if (in->stream->damage.code != LW_OK)
         return lw_fail(err, in->stream->damage.code, "%s", in->stream->damage.text);
