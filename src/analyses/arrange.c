@@ -1,11 +1,13 @@
 /* Order, patterns and a limit for tables whose rows are no functions: the same words for
  * every one, whatever its columns are. */
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyses/analysis.h"
 #include "base/alloc.h"
+#include "model/units.h"
 
 /* A row of depth 0, with those below it. */
 struct block {
@@ -58,12 +60,10 @@ static int compare_texts(const struct lw_value *a, const struct lw_value *b)
     return order ? order : (a->as.text.len > len) - (b->as.text.len > len);
 }
 
-/* Texts upwards, numbers downwards, what is absent last. */
+/* Texts upwards, numbers downwards. */
 static int compare_cells(const struct lw_value *a, const struct lw_value *b,
                          enum lw_unit unit)
 {
-    if (!a->present || !b->present)
-        return b->present - a->present;
     if (unit == LW_UNIT_TEXT)
         return compare_texts(a, b);
     if (is_integer(unit))
@@ -71,20 +71,33 @@ static int compare_cells(const struct lw_value *a, const struct lw_value *b,
     return (a->as.number < b->as.number) - (a->as.number > b->as.number);
 }
 
-/* Equal ones stay as they were. */
+static bool is_there(const struct lw_value *value, enum lw_unit unit)
+{
+    return value->present &&
+           (unit == LW_UNIT_TEXT || is_integer(unit) || !isnan(value->as.number));
+}
+
+/* Equal ones stay as they were; what is absent comes last, in either direction. */
 static int compare_blocks(const void *x, const void *y, void *context)
 {
     const struct arranging *a = context;
     const struct block *left = x, *right = y;
-    int order = 0;
 
-    for (size_t i = 0; i < a->column_count && order == 0; i++)
-        order = compare_cells(lw_table_value(a->table, left->first, a->columns[i]),
-                              lw_table_value(a->table, right->first, a->columns[i]),
-                              a->table->columns[a->columns[i]].unit);
-    if (order == 0)
-        return left->first < right->first ? -1 : left->first > right->first;
-    return a->reverse ? -order : order;
+    for (size_t i = 0; i < a->column_count; i++) {
+        const struct lw_value *u = lw_table_value(a->table, left->first, a->columns[i]);
+        const struct lw_value *v =
+            lw_table_value(a->table, right->first, a->columns[i]);
+        enum lw_unit unit = a->table->columns[a->columns[i]].unit;
+        int order;
+
+        if (!is_there(u, unit) || !is_there(v, unit))
+            order = is_there(v, unit) - is_there(u, unit);
+        else
+            order = (a->reverse ? -1 : 1) * compare_cells(u, v, unit);
+        if (order)
+            return order;
+    }
+    return left->first < right->first ? -1 : left->first > right->first;
 }
 
 static bool matches(const struct lw_table *table, size_t row,
@@ -115,22 +128,43 @@ static size_t count_kept(const struct block *blocks, size_t count)
     return kept;
 }
 
-static void restrict_blocks(const struct lw_table *table, const struct lw_query *query,
-                            struct block *blocks, size_t count)
+/* How many a number cut, which more of it would bring back, is returned. */
+static size_t restrict_blocks(const struct lw_table *table,
+                              const struct lw_query *query, struct block *blocks,
+                              size_t count)
 {
+    size_t cut = 0;
+
     for (size_t r = 0; r < query->restriction_count; r++) {
         const struct lw_restriction *by = &query->restrictions[r];
+        size_t before = count_kept(blocks, count);
 
         if (by->kind == LW_RESTRICT_COUNT && by->count >= 0)
             keep_first(blocks, count, (size_t)by->count);
         if (by->kind == LW_RESTRICT_SHARE)
-            keep_first(blocks, count,
-                       (size_t)(by->share * (double)count_kept(blocks, count) + 0.5));
+            keep_first(blocks, count, (size_t)(by->share * (double)before + 0.5));
+        cut += before - count_kept(blocks, count);
         if (by->kind == LW_RESTRICT_PATTERN)
             for (size_t i = 0; i < count; i++)
                 blocks[i].kept =
                     blocks[i].kept && matches(table, blocks[i].first, &by->pattern);
     }
+    return cut;
+}
+
+static void note_cut(struct lw_table *table, size_t rows, size_t kept, size_t cut)
+{
+    struct lw_buf count;
+
+    lw_buf_init(&count, 0);
+    lw_units_add_count(&count, (int64_t)(kept ? cut : rows));
+    if (rows && !kept)
+        lw_table_note(table, "None of the %s rows is left by the restrictions.",
+                      lw_analysis_text(table, &count));
+    else if (cut)
+        lw_table_note(table, "%s more row%s; --limit 0 shows all.",
+                      lw_analysis_text(table, &count), cut == 1 ? "" : "s");
+    lw_buf_release(&count);
 }
 
 /* Put the rows of the blocks that are kept where they belong. */
@@ -184,7 +218,7 @@ bool lw_analysis_arrange(struct lw_table *table, const struct lw_query *query,
 {
     struct arranging a = { .table = table, .reverse = query->reverse };
     struct block *blocks;
-    size_t count, kept;
+    size_t count, cut;
     bool done;
 
     for (; a.column_count < query->column_count; a.column_count++)
@@ -199,11 +233,10 @@ bool lw_analysis_arrange(struct lw_table *table, const struct lw_query *query,
     count = find_blocks(table, blocks);
     if (a.column_count > 0)
         qsort_r(blocks, count, sizeof(*blocks), compare_blocks, &a);
-    restrict_blocks(table, query, blocks, count);
-    kept = count_kept(blocks, count);
+    cut = restrict_blocks(table, query, blocks, count);
     done = table->row_count == 0 || move_rows(table, blocks, count, err);
-    if (done && kept < count)
-        lw_table_note(table, "%zu of %zu rows; all of them: -n 0", kept, count);
+    if (done)
+        note_cut(table, count, count_kept(blocks, count), cut);
     lw_free(blocks);
     return done;
 }

@@ -190,7 +190,9 @@ void lw_trace_process_add_name(const struct lw_profile *profile,
                                struct lw_buf *out)
 {
     const struct lw_trace_rank *rank = &profile->trace->ranks[process->rank];
-    lw_string_id name = process->name ? process->name : process->pid;
+    lw_string_id name = process->name     ? process->name
+                        : process->labels ? process->labels
+                                          : process->pid;
 
     if (profile->trace->rank_count == 1) {
         add_text(profile, name, out);
@@ -204,7 +206,7 @@ void lw_trace_process_add_name(const struct lw_profile *profile,
         lw_buf_add_text(out, ": ");
         add_text(profile, name, out);
     }
-    if (process->labels) {
+    if (process->labels && process->name) {
         lw_buf_add_text(out, ", ");
         add_text(profile, process->labels, out);
     }

@@ -1,5 +1,5 @@
-"""`lapwing export` of a torch profiler's traces: what was read is what is written, event
-by event and to the ns, and Perfetto's trace_processor and catapult, the reader of
+"""`lapwing export` of torch's traces: what was read is what is written, event by event
+and to the ns, and Perfetto's trace_processor and catapult, the reader of
 chrome://tracing, find all of it.
 """
 
@@ -52,7 +52,7 @@ def processor(browser: Browser) -> Iterator[TraceProcessor]:
 
 
 def export(lapwing: str, path: Path, to: Path, *words: str) -> Path:
-    command = [lapwing, "export", path, "-o", to, *words]
+    command = [lapwing, "export", str(path), "-o", str(to), *words]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return to
@@ -107,10 +107,10 @@ def arrows(events: list[Event], categories: set[str]) -> set[tuple[object, ...]]
 
 
 def names(events: list[Event]) -> dict[tuple[str, ...], str]:
-    """What is said of processes and threads on which something lies; the last counts."""
+    """What is said of processes and threads that hold anything; the last counts."""
     places = {place(e) for e in events if e["ph"] in "Xi"}
     processes = {pid for pid, _ in places}
-    said = {}
+    said: dict[tuple[str, ...], str] = {}
     for event in events:
         pid, tid = place(event)
         if event["ph"] != "M" or event["args"] == {"sort_index": 0}:
@@ -331,8 +331,8 @@ def test_each_step_is_a_file_with_what_was_running_in_it(
 
 
 def test_a_trace_without_steps_cannot_be_split(lapwing: str, tmp_path: Path) -> None:
-    words = ["-o", tmp_path / "x.trace.json", "--split", "step"]
-    command = [lapwing, "export", trace(TRACES["large integers"]), *words]
+    words = ["-o", str(tmp_path / "x.trace.json"), "--split", "step"]
+    command = [lapwing, "export", str(trace(TRACES["large integers"])), *words]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert "there are no steps" in done.stderr
