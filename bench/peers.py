@@ -10,6 +10,7 @@ from pathlib import Path
 import places
 
 LIST = places.PROJECT / "bench" / "peers.txt"
+TRACES_LIST = places.PROJECT / "bench" / "kineto_peers.txt"
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,9 @@ class Environment:
     missing: dict[str, str]  # peers that could not be installed, and why
 
 
-def wanted() -> list[str]:
+def wanted(path: Path) -> list[str]:
     """The pinned requirements, one a peer."""
-    lines = LIST.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -45,12 +46,20 @@ def install(python: Path, requirement: str) -> str | None:
     return errors[-1].removeprefix("ERROR: ")
 
 
-def prepare(minor: str, base: Path, lapwing: Path | None) -> Environment:
-    """The virtualenv for BASE, ready to measure with."""
+def prepare_for_traces() -> Environment:
+    """That with the readers of torch's traces, of the Python that runs this."""
+    base = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
+    return prepare("kineto", base, None, TRACES_LIST)
+
+
+def prepare(
+    minor: str, base: Path, lapwing: Path | None, peers: Path = LIST
+) -> Environment:
+    """The virtualenv for BASE, ready to measure with; MINOR is its name."""
     folder = places.cache() / "bench-venvs" / minor
     python = folder / "bin" / "python"
     done = folder / "peers.txt"
-    text = "\n".join([str(base), *wanted()])
+    text = "\n".join([str(base), *wanted(peers)])
     missing: dict[str, str] = {}
     if done.exists() and done.read_text(encoding="utf-8") == text:
         return Environment(minor, python, lapwing, missing)
@@ -58,7 +67,7 @@ def prepare(minor: str, base: Path, lapwing: Path | None) -> Environment:
     subprocess.run(
         [str(base), "-m", "venv", "--clear", "--without-pip", str(folder)], check=True
     )
-    for requirement in wanted():
+    for requirement in wanted(peers):
         reason = install(python, requirement)
         if reason is not None:
             missing[requirement.split("==")[0]] = reason

@@ -20,6 +20,7 @@ import tables
 from figures import Figures, Part
 from formats import measure_formats
 from goals import Goal, overhead_goals, peer_goals
+from kineto import measure_kineto
 from measure import Plan, Results, measure
 from modes import MODES, Mode
 
@@ -47,9 +48,10 @@ def parse_args() -> argparse.Namespace:
     add(
         "part",
         nargs="?",
-        choices=("all", "calls", "reading", "formats"),
+        choices=("all", "calls", "reading", "formats", "kineto"),
         default="all",
-        help="all (default), calls of programs, reading of profiles and runs, formats",
+        help="all (default), calls of programs, reading of profiles and runs, formats, "
+        "torch's traces",
     )
     add("--only", type=words, metavar="WORD,...", help="modes whose name starts so")
     add("--pythons", type=words, default=PYTHONS, metavar="X.Y,...")
@@ -223,6 +225,11 @@ def main() -> int:
     if args.part in ("all", "formats"):
         rounds, import_rounds = (3, 1) if args.quick else (7, 2)
         readings.append(measure_formats(lapwing, args.megabytes, rounds, import_rounds))
+    if args.part in ("all", "kineto"):
+        rounds, peer_rounds = (3, 1) if args.quick else (7, 2)
+        readings.append(
+            measure_kineto(lapwing, rounds, peer_rounds, huge=not args.quick)
+        )
     for result in readings:
         for note in result.notes:
             print(f"- {note}")
