@@ -65,7 +65,8 @@ bool lw_os_thread_name(pid_t pid, pid_t tid, char *name, size_t size) LW_MUST_CH
 
 /* A descriptor from which a thread's state is read again and again; -1: gone. */
 int lw_os_thread_open(pid_t pid, pid_t tid);
-/* 'R' on (or waiting for) a processor, 'S', 'D', 'T', 'Z' ...; 0: it has ended. */
+/* 'R' on (or waiting for) a processor, else 'S' or what else the kernel says; 0: it has
+ * ended. */
 char lw_os_thread_state(int fd);
 
 #endif
