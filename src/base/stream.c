@@ -41,31 +41,34 @@ static bool take_raw(struct lw_stream *stream, void *bytes, size_t len, size_t *
     return true;
 }
 
-static bool fill_packed(struct lw_stream *stream, struct lw_error *err)
+/* More of what is packed, behind what is left of it; *GOT 0: there is no more. */
+static bool fill_packed(struct lw_stream *stream, size_t *got, struct lw_error *err)
 {
-    size_t left = stream->packed_len - stream->packed_at, got;
+    size_t left = stream->packed_len - stream->packed_at;
 
     memmove(stream->packed, stream->packed + stream->packed_at, left);
     stream->packed_at = 0;
     stream->packed_len = left;
-    if (!take_raw(stream, stream->packed + left, PIECE_BYTES - left, &got, err))
+    if (!take_raw(stream, stream->packed + left, PIECE_BYTES - left, got, err))
         return false;
-    stream->packed_len += got;
+    stream->packed_len += *got;
     return true;
 }
 
 /* Between two members: another one, or the end. Zeros are passed over, as gzip does. */
 static bool next_member(struct lw_stream *stream, struct lw_error *err)
 {
+    size_t got;
+
     for (;;) {
         while (stream->packed_at < stream->packed_len &&
                stream->packed[stream->packed_at] == 0)
             stream->packed_at++;
         if (stream->packed_len - stream->packed_at >= 2)
             break;
-        if (!fill_packed(stream, err))
+        if (!fill_packed(stream, &got, err))
             return false;
-        if (stream->packed_len < 2) {
+        if (got == 0) {
             stream->is_at_end = true;
             return true;
         }
@@ -115,9 +118,11 @@ static bool unpack_some(struct lw_stream *stream, struct lw_error *err)
         lw_inflate_fail(stream->packed_bytes, step, &stream->damage);
         stream->is_at_end = true;
     } else if (io.out_len > 0) {
-        if (!fill_packed(stream, err))
+        size_t got;
+
+        if (!fill_packed(stream, &got, err))
             return false;
-        if (stream->packed_len == 0) {
+        if (got == 0) {
             lw_fail(&stream->damage, LW_ERR_FORMAT,
                     "gzip: the file ends too early, at byte %llu",
                     (unsigned long long)stream->packed_bytes);
@@ -171,9 +176,9 @@ static bool start_gzip(struct lw_stream *stream, struct lw_error *err)
     return fill(stream, err);
 }
 
-static bool start(struct lw_stream *stream, struct lw_error *err)
+static bool start(struct lw_stream *stream, size_t piece_bytes, struct lw_error *err)
 {
-    if (!grow(stream, PIECE_BYTES, err) || !fill(stream, err))
+    if (!grow(stream, piece_bytes, err) || !fill(stream, err))
         return false;
     return !lw_inflate_is_gzip(stream->window, stream->len) || start_gzip(stream, err);
 }
@@ -186,7 +191,7 @@ bool lw_stream_open(struct lw_stream *stream, const char *path, const char *name
     if (stream->fd < 0)
         return lw_fail_errno(err, "cannot open %s", name);
     stream->has_fd = true;
-    if (start(stream, err))
+    if (start(stream, PIECE_BYTES, err))
         return true;
     if (err && err->code != LW_ERR_NOMEM)
         lw_error_prefix(err, "%s", name);
@@ -195,12 +200,14 @@ bool lw_stream_open(struct lw_stream *stream, const char *path, const char *name
 }
 
 bool lw_stream_open_bytes(struct lw_stream *stream, const void *bytes, size_t len,
-                          struct lw_error *err)
+                          size_t piece_bytes, struct lw_error *err)
 {
     memset(stream, 0, sizeof(*stream));
     stream->memory = bytes;
     stream->memory_len = len;
-    if (start(stream, err))
+    if (piece_bytes == 0 || piece_bytes > PIECE_BYTES)
+        piece_bytes = PIECE_BYTES;
+    if (start(stream, piece_bytes, err))
         return true;
     lw_stream_close(stream);
     return false;

@@ -46,9 +46,10 @@ struct lw_stream {
  * memory may be closed. */
 bool lw_stream_open(struct lw_stream *stream, const char *path, const char *name,
                     struct lw_error *err) LW_MUST_CHECK;
-/* The same of bytes in memory, borrowed until close. */
+/* The same of bytes in memory, borrowed until close. PIECE_BYTES are taken at a time, for
+ * tests; 0: as many as of a file. */
 bool lw_stream_open_bytes(struct lw_stream *stream, const void *bytes, size_t len,
-                          struct lw_error *err) LW_MUST_CHECK;
+                          size_t piece_bytes, struct lw_error *err) LW_MUST_CHECK;
 void lw_stream_close(struct lw_stream *stream);
 
 /* Let go of the first KEEP_FROM bytes of the window and put more behind the rest. Not at

@@ -153,7 +153,8 @@ struct adding {
     uint32_t rank, track, op, python, work, collective, block; /* what 0 becomes */
 };
 
-/* The COUNT items of FROM behind those of *ITEMS; where they lie goes to *ADDED. */
+/* The COUNT items of FROM behind those of *ITEMS; where they lie, if there are any, goes to
+ * *ADDED. */
 static bool add_items(void *items, size_t *count, size_t *capacity, const void *from,
                       size_t from_count, size_t size, void *added, struct lw_error *err)
 {
@@ -164,9 +165,10 @@ static bool add_items(void *items, size_t *count, size_t *capacity, const void *
     if (!lw_grow_bytes(items, capacity, *count + from_count, size, err))
         return false;
     memcpy(&array, items, sizeof(array));
-    array += *count * size;
-    if (from_count)
+    if (from_count) {
+        array += *count * size;
         memcpy(array, from, from_count * size);
+    }
     memcpy(added, &array, sizeof(array));
     *count += from_count;
     return true;

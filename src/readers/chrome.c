@@ -28,7 +28,7 @@ static bool read_chrome(const struct lw_source *source, unsigned want,
     bool done;
 
     if (!source->stream &&
-        !lw_stream_open_bytes(&bytes, source->view.bytes, source->view.len, err))
+        !lw_stream_open_bytes(&bytes, source->view.bytes, source->view.len, 0, err))
         return false;
     done = lw_trace_read(stream, source->name, want, out, err) &&
            (!(want & LW_WANT_TRACE) || lw_trace_ranks_align(out, err));

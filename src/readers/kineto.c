@@ -329,8 +329,7 @@ static bool add_args(struct lw_kineto *k, const struct lw_trace_event *from, siz
 
     if (!(k->want & LW_WANT_ARGS))
         return true;
-    if ((from->args.text &&
-         !lw_builder_string(k->out, from->args.text, from->args.len, &id, err)) ||
+    if (!lw_builder_string(k->out, from->args.text, from->args.len, &id, err) ||
         !lw_grow(&trace->args, &trace->args_capacity, at + 1, sizeof(id), err))
         return false;
     trace->args[at] = id;
@@ -471,8 +470,7 @@ static bool add_counter(struct lw_kineto *k, const struct lw_trace_event *from,
         if (!lw_value_double(&member->value, &point.value))
             continue;
         lw_buf_reset(&k->text);
-        lw_json_unescape_text(from->name.text ? from->name.text : "", from->name.len,
-                              &k->text);
+        lw_json_unescape_text(from->name.text, from->name.len, &k->text);
         if (!lw_member_is(member, "value")) {
             lw_buf_add_char(&k->text, ' ');
             lw_json_unescape_text(member->key, member->key_len, &k->text);

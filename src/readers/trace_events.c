@@ -287,10 +287,21 @@ static struct lw_value *find_slot(struct lw_trace_event *event, const char *key,
 static const char *scan_event(struct lw_trace_events *in, const char *p,
                               struct lw_error *err)
 {
+    static const struct lw_trace_event blank = {
+        .name.text = "",
+        .category.text = "",
+        .time.text = "",
+        .duration.text = "",
+        .pid.text = "",
+        .tid.text = "",
+        .id.text = "",
+        .scope.text = "",
+        .args.text = "",
+    };
     struct lw_trace_event *event = &in->event;
     bool done;
 
-    memset(event, 0, sizeof(*event));
+    *event = blank;
     in->memory_count = 0;
     in->wants_more = false;
     p = skip_space(p + 1);
@@ -483,6 +494,25 @@ static bool pass_broken(struct lw_trace_events *in, struct lw_error *err)
     return true;
 }
 
+/* Something follows what ended the list or the file: more events, if a bracket was too
+ * many; else it is a rest that cannot be read. */
+static bool go_on(struct lw_trace_events *in, enum state list, struct lw_error *err)
+{
+    in->state = (uint8_t)list;
+    if (*here(in) == '{')
+        return true;
+    in->wants_more = false;
+    if (!pass_broken(in, err))
+        return false;
+    if (in->at == in->stream->len) {
+        in->broken_count--;
+        in->event_count--;
+        in->has_rest = true;
+        in->state = AT_END;
+    }
+    return true;
+}
+
 /* Items */
 
 /* At a bracket of an event. *GIVEN: there is one. */
@@ -511,16 +541,32 @@ static bool next_event(struct lw_trace_events *in, bool *given, struct lw_error 
     return true;
 }
 
+/* Behind the last bracket, where nothing should be. */
+static bool at_end(struct lw_trace_events *in, enum state list, struct lw_error *err)
+{
+    if (!move_on(in, ",", err))
+        return false;
+    if (in->at < in->stream->len && in->event_count > 0)
+        return go_on(in, list, err);
+    in->has_rest = in->at < in->stream->len;
+    in->state = AT_END;
+    return true;
+}
+
 static bool next_of_list(struct lw_trace_events *in, bool *given, struct lw_error *err)
 {
     if (!move_on(in, ",", err))
         return false;
     if (*here(in) == '{')
         return next_event(in, given, err);
+    if (*here(in) == ']' && in->state == IN_EVENTS) {
+        in->at++;
+        in->state = IN_OBJECT;
+        return true;
+    }
     if (*here(in) == ']') {
         in->at++;
-        in->state = in->state == IN_LIST ? AT_END : IN_OBJECT;
-        return true;
+        return at_end(in, IN_LIST, err);
     }
     if (in->at == in->stream->len) {
         in->is_cut |= in->state == IN_EVENTS;
@@ -568,10 +614,9 @@ static bool leave_object(struct lw_trace_events *in, const char *what,
 {
     if (in->event_count == 0)
         return fail_here(in, what, err);
-    if (in->at == in->stream->len)
-        in->is_cut = true;
-    else
-        in->has_rest = true;
+    if (in->at < in->stream->len)
+        return go_on(in, IN_EVENTS, err);
+    in->is_cut = true;
     in->state = AT_END;
     return true;
 }
@@ -622,11 +667,7 @@ static bool next_of_object(struct lw_trace_events *in, bool *given,
         return next_member(in, given, err);
     if (*here(in) == '}') {
         in->at++;
-        in->state = AT_END;
-        if (!move_on(in, "", err))
-            return false;
-        in->has_rest |= in->at < in->stream->len;
-        return true;
+        return at_end(in, IN_EVENTS, err);
     }
     return leave_object(in,
                         in->at == in->stream->len ? "the text ends too early"

@@ -24,7 +24,7 @@ enum lw_value_form {
 };
 
 struct lw_value {
-    const char *text; /* as it lies in the file; NULL: there is none */
+    const char *text; /* as it lies in the file; "" if there is none */
     size_t len;
     uint8_t form; /* enum lw_value_form */
     bool escaped; /* a text that holds backslashes */

@@ -259,7 +259,7 @@ static bool find_track(struct lw_trace_spans *r, const struct lw_trace_event *ev
 static const struct lw_value *find_arg(const struct lw_trace_event *event,
                                        const char *key)
 {
-    static const struct lw_value none = { 0 };
+    static const struct lw_value none = { .text = "" };
 
     for (size_t i = 0; i < event->member_count; i++)
         if (lw_member_is(&event->members[i], key))
