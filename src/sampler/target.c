@@ -246,11 +246,21 @@ static void learn_tid_offset(struct lw_target *target)
         tid_of_pthread(target, pthread);
 }
 
+/* A thread's state is made by the thread that starts it, and says who that is until the
+ * new one begins. So whoever it was taken for before, it is somebody else now. */
 static void identify(struct lw_target *target, struct lw_target_thread *thread)
 {
     struct lw_thread_words words =
         lw_snapshot_words(&thread->snapshot, &target->layout, LW_SECOND);
+    uint64_t identity = words.native_id ? words.native_id : words.thread_id;
 
+    if (thread->tid != 0 && identity == thread->identity)
+        return;
+    if (thread->tid != 0) {
+        thread->number = ++target->last_number;
+        lw_rest_close(&thread->rest);
+    }
+    thread->identity = identity;
     if (words.native_id == 0 && target->tid_offset == 0)
         learn_tid_offset(target);
     thread->tid =
@@ -258,6 +268,7 @@ static void identify(struct lw_target *target, struct lw_target_thread *thread)
     if (thread->tid == 0)
         return;
     lw_rest_open(&thread->rest, target->pid, (pid_t)thread->tid);
+    thread->is_named = false;
     if (!lw_os_thread_name(target->pid, (pid_t)thread->tid, thread->name,
                            sizeof(thread->name)))
         thread->name[0] = '\0';
@@ -447,8 +458,7 @@ static bool walk_pending(struct lw_target *target,
             again = true;
             continue;
         }
-        if (thread->tid == 0)
-            identify(target, thread);
+        identify(target, thread);
         thread->is_pending = false;
         thread->has_stack = true;
         thread->has_python = result == LW_WALK_DONE;

@@ -19,6 +19,7 @@ struct lw_target_thread {
     struct lw_snapshot snapshot;
     struct lw_walk walk;         /* the stack, as last sampled */
     uint64_t tid;                /* the kernel's; 0: not known */
+    uint64_t identity;           /* what Python had for that then */
     struct lw_rest rest;         /* whether it runs, and has run */
     uint32_t number;             /* grows: tells a thread from another with its tid */
     char name[LW_OS_NAME_BYTES]; /* Python's, or the kernel's */

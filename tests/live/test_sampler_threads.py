@@ -1,5 +1,6 @@
-"""A thread that has slept since it was read is not read again; one that woke, be it for
-a moment, is: what it does next is seen."""
+"""Which thread is which, and what each does, while threads sleep, wake and begin: one
+that has slept since it was read is not read again; one that woke, be it for a moment, is.
+"""
 
 from __future__ import annotations
 
@@ -51,3 +52,35 @@ def test_sleepers_are_seen_as_they_slept(version: str) -> None:
         if any(len(frame) > 2 and frame[2] == "wait" for frame in frames)
     )
     assert waiting > 0.8 * 40e9 * SECONDS, "the others are there all the time"
+
+
+# The state of a new thread is made by the one that starts it, and names that one at first.
+STARTERS = """
+import threading, time
+
+def work():
+    end = time.monotonic() + 0.01
+    while time.monotonic() < end:
+        sum(range(50))
+
+print("ready", flush=True)
+while True:
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+@pytest.mark.parametrize("version", sampling.VERSIONS)
+def test_a_new_thread_is_not_taken_for_its_starter(version: str) -> None:
+    with sampling.running([interpreter(version), "-c", STARTERS]) as program:
+        sampled = sampling.sample(program.pid, 5_000, SECONDS, 10**9)
+    seen = {
+        tid
+        for _count, _weight, tid, _state, frames in sampled.rows
+        if any(len(frame) > 2 and frame[2] == "work" for frame in frames)
+    }
+    assert len(seen) > 100
+    assert program.pid not in seen
