@@ -1,5 +1,5 @@
-"""Which thread is which, and what each does, while threads sleep, wake and begin: one
-that has slept since it was read is not read again; one that woke, be it for a moment, is.
+"""Which thread is which, and what each does, while threads sleep, wake and begin.
+One that has slept since it was read is not read again; one that woke for a moment is.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_sleepers_are_seen_as_they_slept(version: str) -> None:
     assert waiting > 0.8 * 40e9 * SECONDS, "the others are there all the time"
 
 
-# The state of a new thread is made by the one that starts it, and names that one at first.
+# The state of a new thread is made by the one that starts it, and names it at first.
 STARTERS = """
 import threading, time
 
