@@ -236,9 +236,10 @@ bool lw_compare_show(struct lw_compare *compare, struct lw_table *table,
         add_rows(&s, table);
         if (s.hidden > 0)
             lw_table_note(table,
-                          "%zu rows with less than %.3g %% of all changes are "
-                          "left out; --min-share 0 shows them.",
-                          s.hidden, compare->query->min_share * 100);
+                          "Left out: %zu row%s with less than %.3g %% of all changes; "
+                          "--min-share 0 shows all.",
+                          s.hidden, s.hidden == 1 ? "" : "s",
+                          compare->query->min_share * 100);
     }
     showing_release(&s);
     return done;

@@ -5,6 +5,7 @@
 #include "analyses/ranks.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,38 @@ bool lw_ranks_has_last(const struct lw_ranks *ranks,
     return match->count > 1 &&
            lw_collective_kind_waits((enum lw_collective_kind)kind) &&
            match->longest_ns - match->transfer_ns > ONE_MOMENT_NS;
+}
+
+void lw_ranks_set_title(const struct lw_ranks *ranks, struct lw_table *table,
+                        const char *format, ...)
+{
+    struct lw_buf text;
+    va_list args;
+
+    lw_buf_init(&text, 0);
+    lw_trace_scope_add_text(&ranks->scope, &text);
+    lw_buf_add_text(&text, ": ");
+    va_start(args, format);
+    lw_buf_addv(&text, format, args);
+    va_end(args);
+    lw_table_set_title(table, "%s", lw_analysis_text(table, &text));
+    lw_buf_release(&text);
+}
+
+void lw_ranks_add_known(struct lw_table *table, bool is_known, uint64_t value)
+{
+    if (is_known)
+        lw_table_add_integer(table, (int64_t)value);
+    else
+        lw_table_add_none(table);
+}
+
+void lw_ranks_add_text(struct lw_table *table, const char *text)
+{
+    if (*text)
+        lw_table_add_text(table, text, strlen(text));
+    else
+        lw_table_add_none(table);
 }
 
 void lw_ranks_add_rank(const struct lw_ranks *ranks, uint32_t rank,
@@ -132,10 +165,25 @@ static void note_unmatched(const struct lw_ranks *ranks, struct lw_table *table)
             "some are not here.",
             count, all->match_count);
     if (all->ungrouped_count > 0 && ranks->trace->rank_count > 1)
-        lw_table_note(table,
-                      "Of %zu of %zu parts the trace does not say the group: they are "
-                      "taken to be of all ranks.",
-                      all->ungrouped_count, all->part_count);
+        lw_table_note(
+            table,
+            "%zu of %zu parts of collectives do not say their group: they are "
+            "taken to be of all ranks.",
+            all->ungrouped_count, all->part_count);
+}
+
+/* "2 by -2.00 ms (half of the ends within 1.20 us)" */
+static void add_moved(struct lw_buf *text, size_t count, int64_t number,
+                      const struct lw_clock *clock)
+{
+    add_listed(text, count, number);
+    if (count >= LISTED_MAX)
+        return;
+    lw_buf_add_text(text, " by ");
+    lw_units_add_ns(text, clock->offset_ns);
+    lw_buf_add_text(text, " (half of the ends within ");
+    lw_units_add_ns(text, (int64_t)clock->spread_ns);
+    lw_buf_add_char(text, ')');
 }
 
 static void note_clocks(const struct lw_ranks *ranks, struct lw_table *table)
@@ -154,7 +202,7 @@ static void note_clocks(const struct lw_ranks *ranks, struct lw_table *table)
         size = clock->measured_ns < 0 ? 0 - size : size;
         unknown += i > 0 && clock->count == 0;
         if (clock->offset_ns)
-            add_listed(&moved, count++, lw_trace_rank_number(ranks->trace, i));
+            add_moved(&moved, count++, lw_trace_rank_number(ranks->trace, i), clock);
         else if (size > apart)
             apart = size;
         if (clock->spread_ns > spread)
@@ -162,8 +210,7 @@ static void note_clocks(const struct lw_ranks *ranks, struct lw_table *table)
     }
     if (count > 0)
         lw_table_note(table,
-                      "Clocks: rank %s moved, so that collectives end together "
-                      "(--by rank says by how much).",
+                      "Clocks were moved, so that collectives end together: rank %s.",
                       lw_analysis_text(table, &moved));
     lw_buf_reset(&moved);
     lw_units_add_ns(&moved, (int64_t)apart);

@@ -25,7 +25,13 @@ static inline bool lw_ranks_is_measured(const struct lw_collective_match *match)
 /* Did somebody wait in it for longer than the ends of one are apart anyway? */
 bool lw_ranks_has_last(const struct lw_ranks *ranks,
                        const struct lw_collective_match *match);
-/* "rank 3", as the job numbers it. */
+/* "8 ranks, 2 steps each: " and what FORMAT says. */
+void lw_ranks_set_title(const struct lw_ranks *ranks, struct lw_table *table,
+                        const char *format, ...) LW_PRINTF(3, 4);
+/* Cells: a number, if it is known; a text, if it is not empty; a rank, by the number it
+ * has in the job. */
+void lw_ranks_add_known(struct lw_table *table, bool is_known, uint64_t value);
+void lw_ranks_add_text(struct lw_table *table, const char *text);
 void lw_ranks_add_rank(const struct lw_ranks *ranks, uint32_t rank,
                        struct lw_table *table);
 

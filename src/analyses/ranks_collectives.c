@@ -1,12 +1,12 @@
 /* report ranks --by collective, --by kind: how long the ranks waited for each other in
  * each collective, or in all of a kind and group, and how fast they were then. */
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyses/ranks.h"
 #include "base/alloc.h"
-#include "base/text.h"
 
 /* clang-format off */
 static const struct lw_column columns[] = {
@@ -50,19 +50,32 @@ static const struct lw_collective_part *first_part(const struct lw_ranks *ranks,
     return &ranks->collectives.parts[m->first];
 }
 
-static void add_text_or_none(struct lw_table *table, const char *text)
+/* Who sends to whom in MATCH, by the ranks' numbers in the job; those in the group where
+ * only one of the two was seen. */
+static void add_pair(const struct lw_ranks *ranks,
+                     const struct lw_collective_match *match, struct lw_buf *text)
 {
-    if (*text)
-        lw_table_add_text(table, text, strlen(text));
-    else
-        lw_table_add_none(table);
+    const struct lw_collective_part *part = first_part(ranks, match);
+    int64_t source = part->source, sink = part->sink;
+
+    for (uint32_t i = match->first; match->count == 2 && i < match->first + 2; i++) {
+        const struct lw_collective_part *one = &ranks->collectives.parts[i];
+        int64_t number = lw_trace_rank_number(ranks->trace, one->rank);
+
+        if (one->role == LW_ROLE_SENDER)
+            source = number;
+        else
+            sink = number;
+    }
+    lw_buf_addf(text, "send %" PRId64 "->%" PRId64, source, sink);
 }
 
 /* "all_reduce"; of a kind that is not known, what the trace calls it. */
 static void add_collective(const struct lw_ranks *ranks,
-                           const struct lw_collective_part *part,
+                           const struct lw_collective_match *match,
                            struct lw_table *table)
 {
+    const struct lw_collective_part *part = first_part(ranks, match);
     const char *kind = lw_collective_kind_name((enum lw_collective_kind)part->kind);
     const char *name = lw_profile_text(ranks->profile, part->name);
     struct lw_buf text;
@@ -70,12 +83,11 @@ static void add_collective(const struct lw_ranks *ranks,
     lw_buf_init(&text, 0);
     if (!kind)
         lw_buf_add(&text, name, strcspn(name, "(<"));
-    else if (part->kind == LW_COLLECTIVE_SEND_RECV && part->source >= 0)
-        lw_buf_addf(&text, "send %lld->%lld", (long long)part->source,
-                    (long long)part->sink);
+    else if (part->source >= 0)
+        add_pair(ranks, match, &text);
     else
         lw_buf_add_text(&text, kind);
-    add_text_or_none(table, lw_analysis_text(table, &text));
+    lw_ranks_add_text(table, lw_analysis_text(table, &text));
     lw_buf_release(&text);
 }
 
@@ -86,17 +98,9 @@ static void add_group(const struct lw_ranks *ranks,
     const char *said = lw_profile_text(ranks->profile, part->group_text);
 
     if (*said && strcmp(said, "undefined") != 0)
-        add_text_or_none(table, said);
+        lw_ranks_add_text(table, said);
     else
-        add_text_or_none(table, lw_profile_text(ranks->profile, part->group));
-}
-
-static void add_count(struct lw_table *table, bool is_known, uint64_t value)
-{
-    if (is_known)
-        lw_table_add_integer(table, (int64_t)value);
-    else
-        lw_table_add_none(table);
+        lw_ranks_add_text(table, lw_profile_text(ranks->profile, part->group));
 }
 
 static void add_rate(struct lw_table *table, bool is_known, double rate)
@@ -125,8 +129,9 @@ static void add_skews(const struct lw_ranks *ranks,
         ends[0] = end < ends[0] ? end : ends[0];
         ends[1] = end > ends[1] ? end : ends[1];
     }
-    add_count(table, match->count > 1, (uint64_t)starts[1] - (uint64_t)starts[0]);
-    add_count(table, match->count > 1, (uint64_t)ends[1] - (uint64_t)ends[0]);
+    lw_ranks_add_known(table, match->count > 1,
+                       (uint64_t)starts[1] - (uint64_t)starts[0]);
+    lw_ranks_add_known(table, match->count > 1, (uint64_t)ends[1] - (uint64_t)ends[0]);
 }
 
 static bool is_meant(const struct lw_ranks *ranks,
@@ -155,16 +160,16 @@ static void add_match(const struct lw_ranks *ranks,
     bool is_measured = lw_ranks_is_measured(match);
 
     lw_table_row(table, 0);
-    add_collective(ranks, part, table);
+    add_collective(ranks, match, table);
     add_group(ranks, part, table);
-    add_text_or_none(table, lw_profile_text(ranks->profile, part->step));
+    lw_ranks_add_text(table, lw_profile_text(ranks->profile, part->step));
     lw_table_add_integer(table, (int64_t)part->order + 1);
     lw_table_add_integer(table, match->count);
     lw_table_add_integer(table, match->size);
-    add_count(table, match->bytes >= 0, (uint64_t)match->bytes);
-    add_count(table, is_measured, match->transfer_ns);
-    add_count(table, is_measured, match->wait_ns / match->count);
-    add_count(table, is_measured, match->longest_ns - match->transfer_ns);
+    lw_ranks_add_known(table, match->bytes >= 0, (uint64_t)match->bytes);
+    lw_ranks_add_known(table, is_measured, match->transfer_ns);
+    lw_ranks_add_known(table, is_measured, match->wait_ns / match->count);
+    lw_ranks_add_known(table, is_measured, match->longest_ns - match->transfer_ns);
     add_last(ranks, match, table);
     add_skews(ranks, match, table);
     add_rate(table, is_measured, lw_collective_bandwidth(match));
@@ -178,19 +183,6 @@ static bool want_collectives(const struct lw_ranks *ranks, struct lw_error *err)
            lw_fail(err, LW_ERR_UNSUPPORTED,
                    "the trace has no collectives: no kernel of NCCL or another such "
                    "library, and no range of gloo's");
-}
-
-static void set_title(const struct lw_ranks *ranks, const char *what,
-                      struct lw_table *table)
-{
-    struct lw_buf text;
-
-    lw_buf_init(&text, 0);
-    lw_trace_scope_add_text(&ranks->scope, &text);
-    lw_table_set_title(table, "%s: %zu collective%s%s", lw_analysis_text(table, &text),
-                       ranks->collectives.match_count,
-                       ranks->collectives.match_count == 1 ? "" : "s", what);
-    lw_buf_release(&text);
 }
 
 static void note_meaning(struct lw_table *table)
@@ -234,7 +226,8 @@ bool lw_ranks_by_collective(const struct lw_ranks *ranks, struct lw_table *table
         if (is_meant(ranks, &all->matches[order[i].match]))
             add_match(ranks, &all->matches[order[i].match], table);
     lw_free(order);
-    set_title(ranks, ", by the time that ranks waited", table);
+    lw_ranks_set_title(ranks, table, "%zu collective%s, by the time that ranks waited",
+                       all->match_count, all->match_count == 1 ? "" : "s");
     note_meaning(table);
     return true;
 }
@@ -242,7 +235,7 @@ bool lw_ranks_by_collective(const struct lw_ranks *ranks, struct lw_table *table
 /* Kinds */
 
 struct kind {
-    const struct lw_collective_part *part; /* one of it */
+    const struct lw_collective_match *match; /* one of it */
     int64_t size;
     uint64_t calls, measured_calls;
     uint64_t parts, parts_ns; /* of ranks that are meant */
@@ -321,20 +314,20 @@ static void add_kind(const struct lw_ranks *ranks, const struct kind *kind,
     bool is_measured = kind->measured_calls > 0;
 
     lw_table_row(table, 0);
-    add_collective(ranks, kind->part, table);
-    add_group(ranks, kind->part, table);
+    add_collective(ranks, kind->match, table);
+    add_group(ranks, first_part(ranks, kind->match), table);
     lw_table_add_integer(table, kind->size);
     lw_table_add_integer(table, (int64_t)kind->calls);
-    add_count(table, kind->bytes >= 0, (uint64_t)kind->bytes);
-    add_count(table, kind->bytes >= 0, (uint64_t)kind->bytes / kind->calls);
+    lw_ranks_add_known(table, kind->bytes >= 0, (uint64_t)kind->bytes);
+    lw_ranks_add_known(table, kind->bytes >= 0, (uint64_t)kind->bytes / kind->calls);
     lw_table_add_integer(table, (int64_t)(kind->parts_ns / count));
-    add_count(table, is_measured, kind->transfer_ns);
-    add_count(table, is_measured, kind->wait_ns / count);
+    lw_ranks_add_known(table, is_measured, kind->transfer_ns);
+    lw_ranks_add_known(table, is_measured, kind->wait_ns / count);
     if (is_measured)
         lw_analysis_add_share(table, (double)kind->wait_ns, (double)kind->parts_ns);
     else
         lw_table_add_none(table);
-    add_count(table, is_measured, kind->max_wait_ns);
+    lw_ranks_add_known(table, is_measured, kind->max_wait_ns);
     add_rate(table, kind->rated_s > 0, kind->rated_bytes / kind->rated_s);
     add_rate(table, kind->rated_s > 0, kind->rated_bus_bytes / kind->rated_s);
 }
@@ -361,7 +354,7 @@ static size_t find_kinds(const struct lw_ranks *ranks, struct ordered *order,
         const struct lw_collective_match *match = &all->matches[order[i].match];
 
         if (i == 0 || by_kind(&order[i - 1], &order[i], (void *)ranks) != 0)
-            kinds[kind_count++] = (struct kind){ .part = first_part(ranks, match) };
+            kinds[kind_count++] = (struct kind){ .match = match };
         add_to_kind(ranks, &kinds[kind_count - 1], match);
     }
     if (kind_count > 0)
@@ -386,7 +379,10 @@ bool lw_ranks_by_kind(const struct lw_ranks *ranks, struct lw_table *table,
 
         for (size_t i = 0; i < kind_count; i++)
             add_kind(ranks, &kinds[i], table);
-        set_title(ranks, ", by kind and group; times of a rank in the mean", table);
+        lw_ranks_set_title(
+            ranks, table,
+            "%zu collective%s, by kind and group; times of a rank in the mean", count,
+            count == 1 ? "" : "s");
         note_meaning(table);
     }
     lw_free(order);

@@ -35,18 +35,6 @@ static const struct lw_column straggler_columns[] = {
 #define MIN_SHARE 0.01 /* of a step's time, for a kernel to be looked at */
 #define CANDIDATES 2   /* as many are late, it says, unless asked for more */
 
-static void set_title(const struct lw_ranks *ranks, const char *what,
-                      struct lw_table *table)
-{
-    struct lw_buf text;
-
-    lw_buf_init(&text, 0);
-    lw_trace_scope_add_text(&ranks->scope, &text);
-    lw_table_set_title(table, "%s: %s, as Holistic Trace Analysis has it",
-                       lw_analysis_text(table, &text), what);
-    lw_buf_release(&text);
-}
-
 static bool add_overlap(const struct lw_ranks *ranks, const struct lw_hta *hta,
                         uint32_t rank, struct lw_table *table, struct lw_error *err)
 {
@@ -80,7 +68,9 @@ bool lw_ranks_hta_by_rank(const struct lw_ranks *ranks, struct lw_table *table,
     for (size_t i = 0; done && i < ranks->scope.rank_count; i++)
         done = add_overlap(ranks, &hta, ranks->order[i], table, err);
     if (done)
-        set_title(ranks, "communication that computation hides", table);
+        lw_ranks_set_title(
+            ranks, table,
+            "communication that computation hides, as Holistic Trace Analysis has it");
     lw_hta_release(&hta);
     return done;
 }
@@ -437,7 +427,8 @@ static bool list_stragglers(const struct search *s, struct lw_table *table,
         lw_table_add_text(table, kernel, strlen(kernel));
     }
     lw_free(list);
-    set_title(ranks, "potential stragglers", table);
+    lw_ranks_set_title(ranks, table,
+                       "potential stragglers, as Holistic Trace Analysis has them");
     return true;
 }
 

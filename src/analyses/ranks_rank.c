@@ -2,8 +2,6 @@
 
 #include "analyses/ranks.h"
 
-#include <string.h>
-
 #include "analyses/intervals.h"
 #include "analyses/trace_steps.h"
 #include "analyses/work_kinds.h"
@@ -143,45 +141,14 @@ static uint64_t mean_step(const struct lw_trace_steps *steps)
     return steps->count ? total / steps->count : 0;
 }
 
-static void add_ns(struct lw_table *table, bool is_known, uint64_t ns)
-{
-    if (is_known)
-        lw_table_add_integer(table, (int64_t)ns);
-    else
-        lw_table_add_none(table);
-}
-
-static void add_clock(const struct lw_ranks *ranks, uint32_t rank,
-                      struct lw_table *table)
-{
-    const struct lw_clock *clock = &ranks->clocks[rank];
-
-    if (clock->count > 0) {
-        lw_table_add_integer(table, clock->measured_ns);
-        lw_table_add_integer(table, (int64_t)clock->spread_ns);
-    } else {
-        lw_table_add_none(table);
-        lw_table_add_none(table);
-    }
-}
-
-static void add_name(const struct lw_ranks *ranks, lw_string_id name, bool is_path,
-                     struct lw_table *table)
-{
-    const char *text = lw_profile_text(ranks->profile, name);
-
-    text = is_path ? lw_text_basename(text) : text;
-    if (*text)
-        lw_table_add_text(table, text, strlen(text));
-    else
-        lw_table_add_none(table);
-}
-
 static bool add_rank(const struct filling *f, uint32_t rank, struct lw_table *table,
                      struct lw_error *err)
 {
     const struct lw_trace_steps *steps = &f->steps[rank];
     const struct rank_work *work = &f->works[rank];
+    const struct lw_profile *profile = f->ranks->profile;
+    const struct lw_trace_rank *about = &f->ranks->trace->ranks[rank];
+    const struct lw_clock *clock = &f->ranks->clocks[rank];
     uint64_t step = mean_step(steps), both, communication;
     struct lw_intervals overlap = { 0 };
 
@@ -196,16 +163,20 @@ static bool add_rank(const struct filling *f, uint32_t rank, struct lw_table *ta
     lw_ranks_add_rank(f->ranks, rank, table);
     lw_table_add_integer(table, steps->is_marked ? (int64_t)steps->count : 0);
     lw_table_add_integer(table, (int64_t)step);
-    add_ns(table, work->has_device, mean_in_steps(&work->computation, steps));
+    lw_ranks_add_known(table, work->has_device,
+                       mean_in_steps(&work->computation, steps));
     lw_table_add_integer(table, (int64_t)communication);
-    add_ns(table, work->has_device, both);
+    lw_ranks_add_known(table, work->has_device, both);
     lw_table_add_integer(table, (int64_t)(communication - both));
-    add_ns(table, work->has_device, step - mean_in_steps(&work->busy, steps));
-    add_ns(table, work->has_wait, steps->count ? work->wait_ns / steps->count : 0);
-    add_ns(table, work->has_wait, work->last);
-    add_clock(f->ranks, rank, table);
-    add_name(f->ranks, f->ranks->trace->ranks[rank].host, false, table);
-    add_name(f->ranks, f->ranks->trace->ranks[rank].file, true, table);
+    lw_ranks_add_known(table, work->has_device,
+                       step - mean_in_steps(&work->busy, steps));
+    lw_ranks_add_known(table, work->has_wait,
+                       steps->count ? work->wait_ns / steps->count : 0);
+    lw_ranks_add_known(table, work->has_wait, work->last);
+    lw_ranks_add_known(table, clock->count > 0, (uint64_t)clock->measured_ns);
+    lw_ranks_add_known(table, clock->count > 0, clock->spread_ns);
+    lw_ranks_add_text(table, lw_profile_text(profile, about->host));
+    lw_ranks_add_text(table, lw_text_basename(lw_profile_text(profile, about->file)));
     lw_intervals_release(&overlap);
     return true;
 }
@@ -241,17 +212,6 @@ static void note_steps(const struct filling *f, struct lw_table *table)
                              "whom: --by straggler.");
 }
 
-static void set_title(const struct lw_ranks *ranks, struct lw_table *table)
-{
-    struct lw_buf text;
-
-    lw_buf_init(&text, 0);
-    lw_trace_scope_add_text(&ranks->scope, &text);
-    lw_table_set_title(table, "%s: times in the mean of a step",
-                       lw_analysis_text(table, &text));
-    lw_buf_release(&text);
-}
-
 static bool fill(struct filling *f, struct lw_table *table, struct lw_error *err)
 {
     size_t count = f->ranks->trace->rank_count;
@@ -275,7 +235,7 @@ static bool fill(struct filling *f, struct lw_table *table, struct lw_error *err
     for (size_t i = 0; i < f->ranks->scope.rank_count; i++)
         if (!add_rank(f, f->ranks->order[i], table, err))
             return false;
-    set_title(f->ranks, table);
+    lw_ranks_set_title(f->ranks, table, "times in the mean of a step");
     note_steps(f, table);
     return true;
 }

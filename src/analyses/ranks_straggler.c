@@ -2,7 +2,6 @@
  * how often, and how much the others waited for it. */
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyses/ranks.h"
 #include "base/alloc.h"
@@ -85,11 +84,8 @@ static void add_worst(const struct lw_ranks *ranks, const struct straggler *one,
     part = &all->parts[all->matches[one->worst].first];
     kind = lw_collective_kind_name((enum lw_collective_kind)part->kind);
     step = lw_profile_text(ranks->profile, part->step);
-    lw_table_add_text(table, kind, strlen(kind));
-    if (*step)
-        lw_table_add_text(table, step, strlen(step));
-    else
-        lw_table_add_none(table);
+    lw_ranks_add_text(table, kind);
+    lw_ranks_add_text(table, step);
 }
 
 static void add_straggler(const struct lw_ranks *ranks, const struct straggler *one,
@@ -134,14 +130,8 @@ static void count_match(const struct lw_ranks *ranks, struct straggler *list,
 static void end_table(const struct lw_ranks *ranks, const struct tally *tally,
                       struct lw_table *table)
 {
-    struct lw_buf text;
-
-    lw_buf_init(&text, 0);
-    lw_trace_scope_add_text(&ranks->scope, &text);
-    lw_table_set_title(table, "%s: who came last to %zu collective%s",
-                       lw_analysis_text(table, &text), tally->counted,
-                       tally->counted == 1 ? "" : "s");
-    lw_buf_release(&text);
+    lw_ranks_set_title(ranks, table, "who came last to %zu collective%s",
+                       tally->counted, tally->counted == 1 ? "" : "s");
     if (tally->even > 0)
         lw_table_note(table,
                       "In %zu of them nobody waited longer than 10 us: they count for "

@@ -108,8 +108,8 @@ static bool add_up(const struct page *page, const struct lw_tb_rank *rank,
 
 /* What a row shows; `has_wait` is false where there are no collectives to match. */
 struct row {
-    int64_t computation_ns, overlap_ns, communication_ns, other_ns;
-    int64_t transfer_ns, wait_ns;
+    uint64_t computation_ns, overlap_ns, communication_ns, other_ns;
+    uint64_t transfer_ns, wait_ns;
     bool has_wait;
 };
 
@@ -125,49 +125,39 @@ static bool measure_step(const struct page *page, const struct lw_tb_rank *rank,
     if (index != LW_NONE) {
         const struct lw_trace_step *step = &rank->steps.list[index];
         uint64_t from = step->start_ns, to = step->end_ns;
-        int64_t computation = (int64_t)lw_intervals_within(computing, from, to);
-        int64_t communication =
-            (int64_t)lw_intervals_within(&rank->communication, from, to);
+        uint64_t computation = lw_intervals_within(computing, from, to);
+        uint64_t communication = lw_intervals_within(&rank->communication, from, to);
 
-        row->overlap_ns = (int64_t)lw_intervals_within(&rank->overlap, from, to);
+        row->overlap_ns = lw_intervals_within(&rank->overlap, from, to);
         row->computation_ns = computation - row->overlap_ns;
         row->communication_ns = communication - row->overlap_ns;
-        row->other_ns =
-            (int64_t)(to - from) + row->overlap_ns - computation - communication;
+        row->other_ns = to - from + row->overlap_ns - computation - communication;
     }
     if (!add_up(page, rank, &wanted, &times, err))
         return false;
     row->has_wait = page->tb.is_matched && times.calls > 0;
     if (!row->has_wait)
         return true;
-    row->transfer_ns = (int64_t)times.transfer_ns;
-    row->wait_ns = (int64_t)(times.all_ns - times.transfer_ns);
+    row->transfer_ns = times.transfer_ns;
+    row->wait_ns = times.all_ns - times.transfer_ns;
     return true;
 }
 
 /* Its means are cut to whole microseconds. */
-static int64_t mean_us(int64_t sum_ns, size_t count)
+static uint64_t mean_us(uint64_t sum_ns, size_t count)
 {
-    return count ? (int64_t)((double)sum_ns / 1000 / (double)count) * 1000 : 0;
+    return count ? (uint64_t)((double)sum_ns / 1000 / (double)count) * 1000 : 0;
 }
 
 static void add_row(struct lw_table *table, const struct row *row, const char *file)
 {
-    lw_table_add_integer(table, row->computation_ns);
-    lw_table_add_integer(table, row->overlap_ns);
-    lw_table_add_integer(table, row->communication_ns);
-    lw_table_add_integer(table, row->other_ns);
-    if (row->has_wait) {
-        lw_table_add_integer(table, row->transfer_ns);
-        lw_table_add_integer(table, row->wait_ns);
-    } else {
-        lw_table_add_none(table);
-        lw_table_add_none(table);
-    }
-    if (file)
-        lw_table_add_text(table, file, strlen(file));
-    else
-        lw_table_add_none(table);
+    lw_table_add_integer(table, (int64_t)row->computation_ns);
+    lw_table_add_integer(table, (int64_t)row->overlap_ns);
+    lw_table_add_integer(table, (int64_t)row->communication_ns);
+    lw_table_add_integer(table, (int64_t)row->other_ns);
+    lw_ranks_add_known(table, row->has_wait, row->transfer_ns);
+    lw_ranks_add_known(table, row->has_wait, row->wait_ns);
+    lw_ranks_add_text(table, file);
 }
 
 static bool sum_steps(const struct page *page, const struct lw_tb_rank *rank,
@@ -221,20 +211,14 @@ static bool add_rank(const struct page *page, uint32_t index, struct lw_table *t
         lw_table_row(table, 1);
         lw_ranks_add_rank(ranks, index, table);
         lw_table_add_text(table, name, strlen(name));
-        add_row(table, &row, NULL);
+        add_row(table, &row, "");
     }
     return true;
 }
 
 static void end_table(const struct page *page, const char *what, struct lw_table *table)
 {
-    struct lw_buf text;
-
-    lw_buf_init(&text, 0);
-    lw_trace_scope_add_text(&page->ranks->scope, &text);
-    lw_table_set_title(table, "%s: %s, as torch_tb_profiler has it",
-                       lw_analysis_text(table, &text), what);
-    lw_buf_release(&text);
+    lw_ranks_set_title(page->ranks, table, "%s, as torch_tb_profiler has it", what);
     if (!page->tb.is_matched)
         lw_table_note(table,
                       "torch_tb_profiler shows nothing here: the ranks do not all have "
@@ -293,7 +277,7 @@ static int64_t bytes_of(const struct page *page, const struct lw_tb_node *node)
 /* Python's round(), in microseconds. */
 static int64_t rounded_us(uint64_t ns, uint64_t count)
 {
-    return (int64_t)nearbyint((double)ns / 1000 / (double)count) * 1000;
+    return (int64_t)((uint64_t)nearbyint((double)ns / 1000 / (double)count) * 1000);
 }
 
 static bool add_op(const struct page *page, uint32_t index, lw_string_id name,
