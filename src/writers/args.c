@@ -121,6 +121,10 @@ const char *lw_args_json(const char *text, size_t len, struct lw_buf *scratch,
     if (is_object(text, len) && is_utf8(text, len))
         return text;
     mend(text, text + len, scratch);
+    if (scratch->failure) {
+        *json_len = 0;
+        return "";
+    }
     if (!scratch->bytes || !is_object(scratch->bytes, scratch->len)) {
         struct lw_json_out json;
 

@@ -326,7 +326,8 @@ static bool write_chrome(const struct lw_profile *profile, struct lw_buf *out,
     bool done;
 
     if (lw_trace_is_there(profile))
-        return lw_chrome_write_trace(profile, out, err);
+        return lw_trace_is_alone(profile, err) &&
+               lw_chrome_write_trace(profile, out, err);
     if (!lw_trace_has_any(profile, err))
         return false;
     w.origin_ns = find_origin(profile);

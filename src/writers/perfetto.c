@@ -287,7 +287,8 @@ static bool write_perfetto(const struct lw_profile *profile, struct lw_buf *out,
     bool done;
 
     if (lw_trace_is_there(profile))
-        return lw_perfetto_write_trace(profile, out, err);
+        return lw_trace_is_alone(profile, err) &&
+               lw_perfetto_write_trace(profile, out, err);
     if (!lw_trace_has_any(profile, err))
         return false;
     done = lw_timeline_init(&w.timeline, profile, err) && write_trace(&w, err);

@@ -76,6 +76,8 @@ static void describe_process(struct writing *w, size_t index)
     lw_proto_add_u64(&p->inner, PROCESS_PID, process->number);
     lw_buf_reset(&w->text);
     lw_trace_process_add_name(w->profile, process, &w->text);
+    if (w->text.failure)
+        p->out->failure = w->text.failure;
     lw_proto_add_text(&p->inner, PROCESS_NAME, w->text.bytes ? w->text.bytes : "",
                       w->text.len);
     if (process->labels)

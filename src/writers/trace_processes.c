@@ -12,6 +12,17 @@
 
 #define FIRST_OWN 1000000000u /* Linux has at most 2^22 processes and threads */
 
+bool lw_trace_is_alone(const struct lw_profile *profile, struct lw_error *err)
+{
+    if (!profile->span_count && !profile->call_count && !profile->sample_count &&
+        !profile->function_count)
+        return true;
+    return lw_fail(
+        err, LW_ERR_UNSUPPORTED,
+        "a run and a torch profiler's trace have no clock in common, so they "
+        "cannot be one timeline: export each by itself");
+}
+
 struct finding {
     const struct lw_profile *profile;
     struct lw_trace_processes *out;

@@ -18,6 +18,9 @@ static inline bool lw_trace_is_there(const struct lw_profile *profile)
 
     return trace && (trace->event_count || trace->mark_count || trace->point_count);
 }
+/* Is there nothing beside it? If there is, LW_ERR_UNSUPPORTED. */
+bool lw_trace_is_alone(const struct lw_profile *profile, struct lw_error *err)
+    LW_MUST_CHECK;
 
 struct lw_trace_process {
     uint32_t rank;       /* index */
