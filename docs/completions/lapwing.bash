@@ -38,7 +38,7 @@ _lapwing() {
         ;;
     report)
         options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --state --error --by --rank --range --compat --diff --json --csv --markdown --style --output"
-        operands="callees callers critical functions kernels lines memory modules ops overview processes ranks summary system threads tree"
+        operands="callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks summary sync system threads tree"
         ;;
     run)
         options="--help --rate --native --pause --no-sample --calls --c-calls --min-span --no-system --module --output --name --max-size --quiet --no-summary"

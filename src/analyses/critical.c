@@ -17,17 +17,17 @@
 
 /* clang-format off */
 static const struct lw_column op_columns[] = {
+    { "time_ns", "on the path", LW_UNIT_NS, false },
+    { "share", "share", LW_UNIT_SHARE, false },
+    { "count", "pieces", LW_UNIT_COUNT, false },
     { "name", "op or kernel", LW_UNIT_TEXT, true },
     { "bound", "bound by", LW_UNIT_TEXT, false },
-    { "time_ns", "on the path", LW_UNIT_NS, false },
-    { "share", "share", LW_UNIT_SHARE, false },
-    { "count", "pieces", LW_UNIT_COUNT, false },
 };
 static const struct lw_column bound_columns[] = {
-    { "bound", "bound by", LW_UNIT_TEXT, false },
     { "time_ns", "on the path", LW_UNIT_NS, false },
     { "share", "share", LW_UNIT_SHARE, false },
     { "count", "pieces", LW_UNIT_COUNT, false },
+    { "bound", "bound by", LW_UNIT_TEXT, false },
 };
 static const struct lw_column event_columns[] = {
     { "start_ns", "at", LW_UNIT_NS, false },
@@ -47,7 +47,7 @@ static const char *const bound_words[LW_BOUND_COUNT][2] = {
     [LW_BOUND_DATA] = { "data loading", "data_loading" },
     [LW_BOUND_COMPUTATION] = { "GPU computation", "gpu_compute_bound" },
     [LW_BOUND_COMMUNICATION] = { "GPU communication", "gpu_communication_bound" },
-    [LW_BOUND_MEMORY] = { "GPU copies", "gpu_compute_bound" },
+    [LW_BOUND_MEMORY] = { "GPU copies", "" }, /* computation, there */
     [LW_BOUND_LAUNCH] = { "launch delay", "gpu_kernel_launch_overhead" },
     [LW_BOUND_GAP] = { "gaps between kernels", "gpu_kernel_kernel_overhead" },
 };
@@ -75,8 +75,9 @@ struct view {
     uint8_t *kinds;   /* owned: of each event, enum lw_work_kind */
     struct sum *sums; /* owned */
     size_t sum_count, sum_capacity;
-    struct lw_map map; /* of sums */
-    int64_t total;     /* of the path */
+    struct lw_map map;  /* of sums */
+    uint32_t step_name; /* of a step on the path; 0: none */
+    int64_t total;      /* of the path */
     int64_t bounds[LW_BOUND_COUNT];
 };
 
@@ -92,6 +93,19 @@ static const char *bound_word(const struct view *v, enum lw_critical_bound bound
 
 /* ---- adding up ---------------------------------------------------------------------- */
 
+/* What is no communication is computation. (0.6.1 has more names than 0.5.0, and these
+ * are of its shorter names: without a type before them.) */
+static enum lw_critical_bound bound_of_hta(const struct view *v, uint32_t event)
+{
+    const char *name = lw_profile_text(v->c.profile, v->c.trace->events[event].name);
+
+    name += lw_text_starts(name, "void ") ? strlen("void ") : 0;
+    return lw_text_starts(name, "nccl") || lw_text_starts(name, "hip") ||
+                   lw_text_starts(name, "hccl") || strstr(name, "ncclKernel")
+               ? LW_BOUND_COMMUNICATION
+               : LW_BOUND_COMPUTATION;
+}
+
 /* Of work on a device it is known only now: a path has few events of a trace's. */
 static enum lw_critical_bound bound_of(const struct view *v,
                                        const struct lw_critical_edge *edge)
@@ -105,7 +119,7 @@ static enum lw_critical_bound bound_of(const struct view *v,
 
     if (edge->bound != LW_BOUND_COMPUTATION)
         return (enum lw_critical_bound)edge->bound;
-    return bounds[v->kinds[edge->event]];
+    return v->c.is_hta ? bound_of_hta(v, edge->event) : bounds[v->kinds[edge->event]];
 }
 
 static bool same_sum(const void *owner, uint32_t number, const void *key)
@@ -114,6 +128,19 @@ static bool same_sum(const void *owner, uint32_t number, const void *key)
     const struct sum *a = &v->sums[number - 1], *b = key;
 
     return a->name == b->name && a->bound == b->bound;
+}
+
+/* All steps have one name: that of the first. */
+static uint32_t name_of(struct view *v, uint32_t event)
+{
+    uint32_t name = v->c.trace->events[event].name;
+
+    if (v->c.trace->events[event].kind != LW_EVENT_RANGE ||
+        !lw_trace_is_step(lw_profile_text(v->c.profile, name)))
+        return name;
+    if (v->step_name == 0)
+        v->step_name = name;
+    return v->step_name;
 }
 
 static bool add_piece(struct view *v, const struct lw_critical_edge *edge, bool by_name,
@@ -128,10 +155,8 @@ static bool add_piece(struct view *v, const struct lw_critical_edge *edge, bool 
     v->bounds[key.bound] += time;
     if (key.bound == LW_BOUND_NOTHING)
         return true;
-    if (v->c.is_hta && key.bound == LW_BOUND_MEMORY)
-        key.bound = LW_BOUND_COMPUTATION;
     if (by_name && edge->event != LW_NONE)
-        key.name = v->c.trace->events[edge->event].name;
+        key.name = name_of(v, edge->event);
     hash = lw_hash_u64((uint64_t)key.name << 8 | key.bound);
     number = lw_map_find(&v->map, hash, same_sum, v, &key);
     if (!number) {
@@ -183,8 +208,19 @@ static void add_string(const struct view *v, struct lw_table *table, lw_string_i
                       lw_strings_len(v->c.profile->strings, text));
 }
 
-/* Of time that is in no event, but of the main thread. */
-#define OUTSIDE "(outside of all ops)"
+/* Of pieces of that name; LW_NONE: they are in no event, but of the main thread. */
+static void add_name(const struct view *v, struct lw_table *table, uint32_t name,
+                     enum lw_critical_bound bound)
+{
+    if (v->step_name && name == v->step_name)
+        add_word(table, "ProfilerStep*");
+    else if (name != LW_NONE)
+        add_string(v, table, name);
+    else if (bound == LW_BOUND_HOST)
+        add_word(table, "(outside of all ops)");
+    else
+        lw_table_add_none(table);
+}
 
 static void add_sums(const struct view *v, bool by_name, struct lw_table *table)
 {
@@ -192,16 +228,12 @@ static void add_sums(const struct view *v, bool by_name, struct lw_table *table)
         const struct sum *sum = &v->sums[i];
 
         lw_table_row(table, 0);
-        if (by_name && sum->name != LW_NONE)
-            add_string(v, table, sum->name);
-        else if (by_name && sum->bound == LW_BOUND_HOST)
-            add_word(table, OUTSIDE);
-        else if (by_name)
-            lw_table_add_none(table);
-        add_word(table, bound_word(v, sum->bound));
         lw_table_add_integer(table, as_ns(v, sum->time));
         lw_analysis_add_share(table, (double)sum->time, (double)v->total);
         lw_table_add_integer(table, sum->count);
+        if (by_name)
+            add_name(v, table, sum->name, sum->bound);
+        add_word(table, bound_word(v, sum->bound));
     }
 }
 
@@ -247,10 +279,8 @@ static void add_pieces(const struct view *v, struct lw_table *table)
         add_word(table, kind_words[edge->kind][c->is_hta]);
         if (edge->event != LW_NONE)
             add_string(v, table, c->trace->events[edge->event].name);
-        else if (bound == LW_BOUND_HOST)
-            add_word(table, OUTSIDE);
         else
-            lw_table_add_none(table);
+            add_name(v, table, LW_NONE, bound);
         add_track(v, edge, table);
         add_string(v, table, c->trace->events[edge->to / 2].name);
     }
@@ -370,7 +400,7 @@ static bool find_path(struct view *v, struct lw_error *err)
         return lw_fail(err, LW_ERR_UNSUPPORTED,
                        "there is no path: %s has no ops and no work of a device",
                        v->query->range ? "the range" : "the trace");
-    v->kinds = lw_work_kinds_new(c->profile, v->query->compat, err);
+    v->kinds = lw_work_kinds_new(c->profile, LW_COMPAT_NONE, err);
     return v->kinds != NULL;
 }
 

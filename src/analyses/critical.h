@@ -36,7 +36,7 @@ enum lw_critical_bound {
     LW_BOUND_DATA, /* the host, in a DataLoader */
     LW_BOUND_COMPUTATION,
     LW_BOUND_COMMUNICATION,
-    LW_BOUND_MEMORY, /* copies and memsets; computation for Holistic Trace Analysis */
+    LW_BOUND_MEMORY, /* copies and memsets; for HTA they are computation */
     LW_BOUND_LAUNCH,
     LW_BOUND_GAP,
     LW_BOUND_COUNT,

@@ -144,28 +144,30 @@ struct walk {
     struct lw_critical *c;
     struct moment *moments; /* owned: of the threads that are one */
     size_t moment_count, moment_capacity;
-    struct moment *spare; /* owned: as much room */
-    size_t spare_capacity;
     uint32_t *open; /* owned: events, the innermost last */
     size_t open_count, open_capacity;
     bool is_main;
 
     uint32_t last;        /* point; LW_NONE: none yet */
-    uint32_t last_parent; /* of its event; LW_NONE: none */
+    uint32_t last_parent; /* of its event, for HTA; LW_NONE: none */
     size_t depth;         /* how many with points are open */
     size_t loading;       /* how many ranges of a DataLoader are */
 };
 
 /* An end before a start, the longer of two starts first, the shorter of two ends. */
-static bool is_after(const struct moment *a, const struct moment *b)
+static int compare_moments(const void *x, const void *y)
 {
+    const struct moment *a = x, *b = y;
+    int order;
+
     if (a->time != b->time)
-        return a->time > b->time;
+        return a->time < b->time ? -1 : 1;
     if (a->is_end != b->is_end)
-        return b->is_end;
-    if (a->duration != b->duration)
-        return a->is_end ? a->duration > b->duration : a->duration < b->duration;
-    return a->is_end ? a->event < b->event : a->event > b->event;
+        return a->is_end ? -1 : 1;
+    order = a->duration != b->duration ? (a->duration > b->duration ? -1 : 1)
+            : a->event != b->event     ? (a->event < b->event ? -1 : 1)
+                                       : 0;
+    return a->is_end ? -order : order;
 }
 
 static bool push(struct walk *w, uint32_t event)
@@ -218,48 +220,13 @@ static bool emit_track(struct walk *w, const struct lw_track *track)
     return true;
 }
 
-static size_t run_end(const struct moment *moments, size_t at, size_t count)
+static void sort_moments(struct walk *w)
 {
-    while (at + 1 < count && !is_after(&moments[at], &moments[at + 1]))
-        at++;
-    return at < count ? at + 1 : count;
-}
-
-static void merge(const struct moment *from, size_t a, size_t middle, size_t end,
-                  struct moment *to)
-{
-    size_t b = middle;
-
-    for (size_t i = a; i < end; i++)
-        to[i] = a < middle && (b == end || !is_after(&from[a], &from[b])) ? from[a++]
-                                                                          : from[b++];
-}
-
-/* Merge the runs that are there, two and two, until there is one. */
-static bool sort_moments(struct walk *w)
-{
-    size_t count = w->moment_count;
-
-    while (run_end(w->moments, 0, count) < count) {
-        struct moment *swap = w->moments;
-        size_t capacity = w->moment_capacity, at = 0;
-
-        if (!lw_grow(&w->spare, &w->spare_capacity, count, sizeof(*w->spare),
-                     w->c->err))
-            return false;
-        while (at < count) {
-            size_t middle = run_end(w->moments, at, count);
-            size_t end = run_end(w->moments, middle, count);
-
-            merge(w->moments, at, middle, end, w->spare);
-            at = end;
+    for (size_t i = 1; i < w->moment_count; i++)
+        if (compare_moments(&w->moments[i - 1], &w->moments[i]) > 0) {
+            qsort(w->moments, w->moment_count, sizeof(*w->moments), compare_moments);
+            return;
         }
-        w->moments = w->spare;
-        w->moment_capacity = w->spare_capacity;
-        w->spare = swap;
-        w->spare_capacity = capacity;
-    }
-    return true;
 }
 
 /* ---- the chain ---------------------------------------------------------------------- */
@@ -334,14 +301,15 @@ static bool enter(struct walk *w, uint32_t event)
 static void leave(struct walk *w, uint32_t event)
 {
     struct lw_critical *c = w->c;
-    uint32_t point;
 
     if (c->is_hta)
         event = w->open[--w->open_count];
-    point = lw_critical_end(event);
     if (lw_critical_has(c, event, LW_TAKEN_POINTS)) {
+        uint32_t point = lw_critical_end(event);
+
         chain(w, point, true, lw_critical_has(c, event, LW_TAKEN_WAITED));
         w->last = point;
+        w->last_parent = top_of(w);
         w->depth--;
     }
     w->loading -= is_loading(c, event);
@@ -349,7 +317,6 @@ static void leave(struct walk *w, uint32_t event)
     while (!c->is_hta && w->open_count > 0 &&
            lw_critical_has(c, top_of(w), LW_TAKEN_CLOSED))
         w->open_count--;
-    w->last_parent = top_of(w);
 }
 
 static bool walk_moments(struct walk *w)
@@ -407,7 +374,8 @@ static bool walk_group(struct walk *w, const uint32_t *tracks, size_t count)
     for (size_t i = 0; i < count; i++)
         if (!emit_track(w, &w->c->trace->tracks[tracks[i]]))
             return false;
-    return sort_moments(w) && walk_moments(w);
+    sort_moments(w);
+    return walk_moments(w);
 }
 
 bool lw_critical_add_host(struct lw_critical *c, const uint32_t *groups,
@@ -434,7 +402,6 @@ bool lw_critical_add_host(struct lw_critical *c, const uint32_t *groups,
     }
     lw_free(tracks);
     lw_free(w.moments);
-    lw_free(w.spare);
     lw_free(w.open);
     return done;
 }

@@ -141,13 +141,14 @@ static void add_sync(struct device *d, uint32_t wait)
 /* ---- works -------------------------------------------------------------------------- */
 
 /* HTA stops at work whose launch it has no points for. */
-static bool fail_launch(const struct device *d, uint32_t work, struct lw_error *err)
+static bool fail_launch(const struct device *d, uint32_t call, struct lw_error *err)
 {
-    (void)d;
+    const struct lw_event *event = &d->trace->events[call];
+
     return lw_fail(err, LW_ERR_UNSUPPORTED,
-                   "Holistic Trace Analysis finds no path here: the launch of event %u "
-                   "has a category that it does not know; leave out --compat",
-                   work);
+                   "Holistic Trace Analysis finds no path here: it does not know the "
+                   "category '%.40s' of launches; leave out --compat",
+                   lw_profile_text(d->c->profile, event->category));
 }
 
 static bool add_begin(struct device *d, uint32_t work, const struct stream *stream,
@@ -174,7 +175,7 @@ static bool add_begin(struct device *d, uint32_t work, const struct stream *stre
         lw_critical_has(c, work, LW_TAKEN_QUEUE) && (!stream || last < launched) &&
         (source == LW_NONE || ended < launched)) {
         if (!lw_critical_has(c, call, LW_TAKEN_POINTS))
-            return fail_launch(d, work, err);
+            return fail_launch(d, call, err);
         edge.from = lw_critical_start(call);
         edge.kind = LW_CRITICAL_LAUNCH;
         edge.bound = LW_BOUND_LAUNCH;

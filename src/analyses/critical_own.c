@@ -12,13 +12,21 @@
 #include <string.h>
 
 #include "analyses/critical.h"
+#include "analyses/ended.h"
 #include "analyses/waits.h"
 #include "base/alloc.h"
 
-/* A gap longer than this is waiting for something that the trace does not show: delays
- * between kernels are of about 10 us, of communication about 1 ms. (Holistic Trace
- * Analysis has the same bound.) */
+/* Work that begins later than this behind all that it is known to have waited for has
+ * waited for something that the trace does not show, an event of another stream or room
+ * on the device: a launch takes about 10 us. What ended last on the device is taken for
+ * it then. */
+#define DELAY_MAX_NS 100000
+/* And where nothing ended there either, it has not waited for the work before it in its
+ * stream. (Holistic Trace Analysis has this bound.) */
 #define GAP_MAX_NS 1500000
+/* So many works are looked at for it, from the last back: more have not run at once on
+ * other devices. */
+#define LOOKED_AT 64
 
 /* ---- what is in the window ---------------------------------------------------------- */
 
@@ -90,58 +98,96 @@ static bool find_sources(struct lw_critical *c, uint32_t *sources, struct lw_err
     return done;
 }
 
-/* Of the points that WORK's start may have waited for, is FROM a later one than BEST? */
-static bool is_later(const struct lw_critical *c, uint32_t from, uint32_t best,
-                     uint32_t work)
+/* Can WORK have waited for SOURCE? Of two that take no time at one time the first. */
+static bool is_before(const struct lw_critical *c, uint32_t source, uint32_t work)
 {
-    return c->times[from] <= c->times[lw_critical_start(work)] &&
-           (best == LW_NONE || c->times[from] >= c->times[best]);
+    int64_t start = c->times[lw_critical_start(work)];
+
+    return lw_critical_has(c, source, LW_TAKEN_POINTS) &&
+           c->times[lw_critical_end(source)] <= start &&
+           (c->times[lw_critical_start(source)] < start || source < work);
 }
 
-/* LAST: the work before it in its stream; SOURCE: what it waited for in another; each
- * may be LW_NONE. */
-static void add_work(struct lw_critical *c, uint32_t work, uint32_t last,
-                     uint32_t source)
+/* The work on WORK's device that ended last before it began, and after FROM; LW_NONE:
+ * none. */
+static uint32_t hidden_source(const struct lw_critical *c, const struct lw_ended *ended,
+                              uint32_t work, uint32_t from)
 {
-    struct lw_critical_edge run = { .from = lw_critical_start(work),
-                                    .to = lw_critical_end(work),
-                                    .event = work,
-                                    .kind = LW_CRITICAL_OPERATOR,
-                                    .bound = LW_BOUND_COMPUTATION };
-    struct lw_critical_edge begin = { .from = LW_NONE,
-                                      .to = lw_critical_start(work),
-                                      .event = work };
-    uint32_t call = c->trace->events[work].parent;
+    const struct lw_trace *trace = c->trace;
+    const struct lw_event *event = &trace->events[work];
+    size_t at = lw_ended_by(ended, c->rank, event->start_ns);
 
-    lw_critical_add(c, &run);
-    if (last != LW_NONE && is_later(c, lw_critical_end(last), begin.from, work)) {
-        begin.from = lw_critical_end(last);
-        begin.kind = LW_CRITICAL_GAP;
-        begin.bound = LW_BOUND_GAP;
+    for (size_t looked = 0; at > 0 && looked < LOOKED_AT; looked++) {
+        uint32_t source = ended->works[--at];
+        const struct lw_track *track = &trace->tracks[trace->events[source].track];
+
+        if (track->rank != c->rank ||
+            (from != LW_NONE && c->times[lw_critical_end(source)] <= c->times[from]))
+            break;
+        if (source != work && is_before(c, source, work) &&
+            track->device == trace->tracks[event->track].device)
+            return source;
     }
-    if (source != LW_NONE && lw_critical_has(c, source, LW_TAKEN_POINTS) &&
-        is_later(c, lw_critical_end(source), begin.from, work)) {
-        begin.from = lw_critical_end(source);
-        begin.kind = LW_CRITICAL_SYNC;
-        begin.bound = LW_BOUND_GAP;
-    }
-    if (begin.from != LW_NONE && c->times[begin.to] - c->times[begin.from] > GAP_MAX_NS)
-        begin.from = LW_NONE;
+    return LW_NONE;
+}
+
+/* EDGE leads to the start of a work: let it come from FROM, if that is later. */
+static void consider(const struct lw_critical *c, struct lw_critical_edge *edge,
+                     uint32_t from, enum lw_critical_kind kind)
+{
+    if (edge->from != LW_NONE && c->times[from] < c->times[edge->from])
+        return;
+    edge->from = from;
+    edge->kind = (uint8_t)kind;
+    edge->bound = kind == LW_CRITICAL_LAUNCH ? LW_BOUND_LAUNCH : LW_BOUND_GAP;
+}
+
+/* What WORK waited for. LAST: the work before it in its stream; SOURCE: what it waited
+ * for in another; each may be LW_NONE. */
+static void add_begin(struct lw_critical *c, const struct lw_ended *ended,
+                      uint32_t work, uint32_t last, uint32_t source)
+{
+    struct lw_critical_edge edge = { .from = LW_NONE,
+                                     .to = lw_critical_start(work),
+                                     .event = work };
+    uint32_t call = c->trace->events[work].parent;
+    int64_t start = c->times[edge.to];
+
+    if (last != LW_NONE && is_before(c, last, work))
+        consider(c, &edge, lw_critical_end(last), LW_CRITICAL_GAP);
+    if (source != LW_NONE && is_before(c, source, work))
+        consider(c, &edge, lw_critical_end(source), LW_CRITICAL_SYNC);
     if (call != LW_NONE && lw_critical_has(c, call, LW_TAKEN_POINTS) &&
-        is_later(c, lw_critical_start(call), begin.from, work)) {
-        begin.from = lw_critical_start(call);
-        begin.kind = LW_CRITICAL_LAUNCH;
-        begin.bound = LW_BOUND_LAUNCH;
+        c->times[lw_critical_start(call)] <= start)
+        consider(c, &edge, lw_critical_start(call), LW_CRITICAL_LAUNCH);
+    if (edge.from == LW_NONE || start - c->times[edge.from] > DELAY_MAX_NS) {
+        source = hidden_source(c, ended, work, edge.from);
+        if (source != LW_NONE)
+            consider(c, &edge, lw_critical_end(source), LW_CRITICAL_SYNC);
     }
-    if (begin.from != LW_NONE)
-        lw_critical_add(c, &begin);
+    if (edge.from != LW_NONE &&
+        (edge.kind == LW_CRITICAL_LAUNCH || start - c->times[edge.from] <= GAP_MAX_NS))
+        lw_critical_add(c, &edge);
+}
+
+static void add_work(struct lw_critical *c, uint32_t work)
+{
+    struct lw_critical_edge edge = { .from = lw_critical_start(work),
+                                     .to = lw_critical_end(work),
+                                     .event = work,
+                                     .kind = LW_CRITICAL_OPERATOR,
+                                     .bound = LW_BOUND_COMPUTATION };
+
+    lw_critical_add(c, &edge);
 }
 
 static bool add_streams(struct lw_critical *c, struct lw_error *err)
 {
     const struct lw_trace *trace = c->trace;
     uint32_t *sources = lw_alloc(trace->event_count * sizeof(*sources) + 1, err);
-    bool done = sources && find_sources(c, sources, err);
+    struct lw_ended ended = { 0 };
+    bool done =
+        sources && find_sources(c, sources, err) && lw_ended_init(&ended, trace, err);
 
     for (uint32_t t = 0; done && t < trace->track_count; t++) {
         const struct lw_track *track = &trace->tracks[t];
@@ -150,12 +196,14 @@ static bool add_streams(struct lw_critical *c, struct lw_error *err)
         for (uint32_t i = track->first; i < track->first + track->count; i++) {
             if (!lw_critical_has(c, i, LW_TAKEN_DEVICE))
                 continue;
-            add_work(c, i, last, sources[i]);
+            add_work(c, i);
+            add_begin(c, &ended, i, last, sources[i]);
             if (last == LW_NONE ||
                 c->times[lw_critical_end(i)] >= c->times[lw_critical_end(last)])
                 last = i;
         }
     }
+    lw_ended_release(&ended);
     lw_free(sources);
     return done && !c->failed;
 }

@@ -1,5 +1,6 @@
 /* From what a person says of a range to the window of a critical path. */
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,13 +85,14 @@ bool lw_critical_choose(struct lw_critical *c, const char *range,
         return false;
     if (number >= found->count) {
         lw_free(ranges);
-        return lw_fail(err, LW_ERR_USAGE,
-                       found->count
-                           ? "there is no %s: %zu ranges of the trace hold that "
-                             "name, the first is @0"
-                           : "there is no range %s in the trace (%zu of them); "
-                             "'lapwing report FILE ops' lists names",
-                       range, found->count);
+        return found->count == 0
+                   ? lw_fail(err, LW_ERR_USAGE,
+                             "no range or op of the trace holds '%.*s'",
+                             (int)(len < INT_MAX ? len : INT_MAX), range)
+                   : lw_fail(err, LW_ERR_USAGE,
+                             "there is no %s: of ranges and ops whose names hold that "
+                             "the last is @%zu",
+                             range, found->count - 1);
     }
     found->event = ranges[number];
     found->number = number;

@@ -1,8 +1,8 @@
 #include "analyses/waits.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "analyses/ended.h"
 #include "base/alloc.h"
 #include "base/text.h"
 
@@ -55,10 +55,9 @@ struct finding {
     const struct lw_profile *profile;
     const struct lw_trace *trace;
     uint32_t
-        *launched;   /* owned: of each call the copy, or else the wait, that the trace
+        *launched; /* owned: of each call the copy, or else the wait, that the trace
                            has for it; LW_NONE */
-    uint32_t *ended; /* owned: works by rank, then by end */
-    size_t ended_count;
+    struct lw_ended ended;
     uint8_t *roles; /* owned: of each string, enum role */
     struct lw_waits *waits;
 };
@@ -68,39 +67,6 @@ struct finding {
 static uint32_t rank_of(const struct lw_trace *trace, uint32_t event)
 {
     return trace->tracks[trace->events[event].track].rank;
-}
-
-static int compare_ends(const void *x, const void *y, void *context)
-{
-    const struct lw_trace *trace = context;
-    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
-    uint32_t p = rank_of(trace, a), q = rank_of(trace, b);
-    uint64_t s = lw_event_end_ns(&trace->events[a]);
-    uint64_t t = lw_event_end_ns(&trace->events[b]);
-
-    if (p != q)
-        return p < q ? -1 : 1;
-    if (s != t)
-        return s < t ? -1 : 1;
-    return a < b ? -1 : a > b;
-}
-
-/* How many works of ranks before RANK there are, and of it that end by TIME_NS. */
-static size_t count_ended(const struct finding *f, uint32_t rank, uint64_t time_ns)
-{
-    size_t low = 0, high = f->ended_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        uint32_t work = f->ended[middle], at = rank_of(f->trace, work);
-
-        if (at < rank ||
-            (at == rank && lw_event_end_ns(&f->trace->events[work]) <= time_ns))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 /* Was WORK there when CALL began, and not done? */
@@ -124,10 +90,10 @@ static uint32_t last_ended(const struct finding *f, uint32_t call, uint32_t trac
 {
     const struct lw_trace *trace = f->trace;
     uint32_t rank = rank_of(trace, call);
-    size_t at = count_ended(f, rank, until_ns);
+    size_t at = lw_ended_by(&f->ended, rank, until_ns);
 
     for (size_t looked = 0; at > 0 && looked < LOOKED_AT; looked++) {
-        uint32_t work = f->ended[--at];
+        uint32_t work = f->ended.works[--at];
 
         if (rank_of(trace, work) != rank ||
             lw_event_end_ns(&trace->events[work]) <= trace->events[call].start_ns)
@@ -142,14 +108,13 @@ static uint32_t last_ended(const struct finding *f, uint32_t call, uint32_t trac
 
 /* ---- calls -------------------------------------------------------------------------- */
 
-/* In which stream CALL waits, if the trace says so. */
+/* In which stream CALL waits, if the trace says so and it is not for all. */
 static uint32_t stream_of(const struct finding *f, uint32_t call)
 {
     uint32_t sync = f->launched[call];
     const struct lw_event *event = sync == LW_NONE ? NULL : &f->trace->events[sync];
 
-    if (!event || event->kind != LW_EVENT_SYNC || event->detail == LW_NONE ||
-        f->trace->works[event->detail].stream < 0)
+    if (!event || strcmp(lw_profile_text(f->profile, event->name), "Stream Sync") != 0)
         return LW_NONE;
     return event->track;
 }
@@ -217,23 +182,19 @@ static bool finding_init(struct finding *f, struct lw_error *err)
     size_t size = trace->event_count * sizeof(uint32_t) + 1;
 
     f->launched = lw_alloc(size, err);
-    f->ended = f->launched ? lw_alloc(size, err) : NULL;
     f->roles =
-        f->ended ? lw_zalloc(lw_strings_count(f->profile->strings), 1, err) : NULL;
-    if (!f->roles)
+        f->launched ? lw_zalloc(lw_strings_count(f->profile->strings), 1, err) : NULL;
+    if (!f->roles || !lw_ended_init(&f->ended, trace, err))
         return false;
     memset(f->launched, 0xff, size); /* LW_NONE */
     for (uint32_t i = 0; i < trace->event_count; i++) {
         const struct lw_event *event = &trace->events[i];
         bool is_copy = event->kind == LW_EVENT_MEMCPY;
 
-        if (lw_event_is_work(event))
-            f->ended[f->ended_count++] = i;
         if ((is_copy || event->kind == LW_EVENT_SYNC) && event->parent != LW_NONE &&
             (is_copy || f->launched[event->parent] == LW_NONE))
             f->launched[event->parent] = i;
     }
-    qsort_r(f->ended, f->ended_count, sizeof(*f->ended), compare_ends, (void *)trace);
     return true;
 }
 
@@ -249,7 +210,7 @@ bool lw_waits_init(struct lw_waits *waits, const struct lw_profile *profile,
         if (f.trace->events[i].kind == LW_EVENT_RUNTIME)
             done = look(&f, i, err);
     lw_free(f.launched);
-    lw_free(f.ended);
+    lw_ended_release(&f.ended);
     lw_free(f.roles);
     return done;
 }

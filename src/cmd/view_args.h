@@ -72,7 +72,7 @@ struct lw_view_args {
       "only this rank of a job" }, \
     { 0, "range", LW_ARG_TEXT, offsetof(type, member.range), "NAME[@N]", \
       "only the time of the first range, or the N-th from 0, whose name holds NAME: " \
-      "ProfilerStep#7, Step@2 (critical, sync)" }, \
+      "ProfilerStep#7, Step@2 (critical)" }, \
     { 0, "compat", LW_ARG_CHOICE, offsetof(type, member.compat), LW_COMPAT_WORDS, \
       "with another tool's definitions, where they differ: tb is TensorBoard's " \
       "profiler plugin, hta Holistic Trace Analysis, torch key_averages() itself" }

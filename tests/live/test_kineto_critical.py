@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
+import re
 import subprocess
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import traces
 
-pytestmark = traces.needed
-
 ALEXNET = "[param|pytorch.model.alex_net|0|0|0|measure|forward]@1"
-# The annotation and instance that HTA was asked for, by name of the reference.
-RANGES = {
-    "amd_mi250": "ProfilerStep@1",
-    "cp_alexnet": ALEXNET,
-    "cp_event_sync": "ProfilerStep@0",
-    "cp_simple_add": ALEXNET,
-    "df_index_resolver": "ProfilerStep@1",
-    "nccl_data": "ProfilerStep@1",
-    "negative_queue": "ProfilerStep@1",
-    "ns_resolution": "ProfilerStep@1",
-    "param_dlrm_8rank": "ProfilerStep@0",
-    "tl_h100_qwen": "ProfilerStep@1",
+STEP = "ProfilerStep@1"
+# By name of the reference: the trace, and which annotation and instance of it HTA was
+# asked for.
+CASES = {
+    "amd_mi250": ("hta/amd_trace/*", STEP),
+    "cp_alexnet": ("hta/critical_path/alexnet/*", ALEXNET),
+    "cp_event_sync": ("hta/critical_path/cuda_event_sync/*", "ProfilerStep@0"),
+    "cp_simple_add": ("hta/critical_path/simple_add/*", ALEXNET),
+    "df_index_resolver": ("hta/df_index_resolver/*", STEP),
+    "nccl_data": ("hta/nccl_parser_config/*", STEP),
+    "negative_queue": ("hta/negative_queue_length_values_check/*", STEP),
+    "ns_resolution": ("hta/ns_resolution_trace/*", STEP),
+    "param_dlrm_8rank": ("param/dlrm_kineto/worker0_*", "ProfilerStep@0"),
+    "tl_h100_qwen": ("tracelens/traces/h100/*", STEP),
 }
+RESNET = "kineto_tb_plugin/samples/resnet50_num_workers_0/*"
 # The reference has the first so many rows of a path; which ones is by chance.
 ROWS_OF_REFERENCE = 5000
 
@@ -41,56 +39,38 @@ class Piece(NamedTuple):
     us: int
 
 
-def path_of(name: str) -> Path:
-    """HTA was asked for rank 0."""
-    return traces.path(name.replace("_8rank", "_rank0"))
-
-
-def reference(name: str, file: str) -> list[dict[str, str]]:
-    with (traces.REFERENCE / "htagit" / name / file).open(newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
-def raw(path: Path) -> list[dict[str, Any]]:
-    """The events of a trace, as they lie in the file."""
-    data = path.read_bytes()
-    if data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
-    events: list[dict[str, Any]] = json.loads(data)["traceEvents"]
-    return events
-
-
 def as_hta(lapwing: str, name: str, by: str) -> list[dict[str, Any]]:
-    options = ["--by", by, "--compat", "hta", "--range", RANGES[name]]
-    return traces.rows(lapwing, path_of(name), "critical", *options)
+    pattern, span = CASES[name]
+    options = ["--by", by, "--compat", "hta", "--range", span]
+    table = traces.report(lapwing, traces.trace(pattern), "critical", *options)
+    rows: list[dict[str, Any]] = table["rows"]
+    return rows
 
 
 def test_every_path_of_hta_is_compared() -> None:
-    assert sorted(RANGES) == traces.names("htagit", "critical_path.csv")
+    found = traces.trace("reference").glob("htagit/*/critical_path.csv")
+    assert sorted(path.parent.name for path in found) == sorted(CASES)
 
 
-@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("name", CASES)
 def test_what_bounds_the_path_is_as_hta_has_it(lapwing: str, name: str) -> None:
-    rows = reference(name, "critical_path_bound_by.csv")
+    rows = traces.reference("htagit", name, "critical_path_bound_by.csv")
     theirs = {row["bound_by"]: float(row["duration"]) for row in rows}
     assert theirs.pop("", 0) == 0  # dependencies take no time
     ours = as_hta(lapwing, name, "bound")
     assert {row["bound"]: row["time_ns"] / 1000 for row in ours} == theirs
-    summary = (
-        traces.REFERENCE / "htagit" / name / "critical_path_summary.txt"
-    ).read_text()
+    summary = traces.trace(f"reference/htagit/{name}/critical_path_summary.txt")
+    shares = dict(re.findall(r"^(\w+) +([0-9.]+)$", summary.read_text(), re.MULTILINE))
+    assert {row["bound"] for row in ours} == set(shares)
     for row in ours:
-        (line,) = (
-            line for line in summary.split("\n") if line.startswith(row["bound"])
-        )
-        assert abs(row["share"] * 100 - float(line.split()[1])) < 1e-6
+        assert abs(row["share"] * 100 - float(shares[row["bound"]])) < 1e-6
 
 
-@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("name", CASES)
 def test_the_path_has_the_events_of_htas(lapwing: str, name: str) -> None:
     """Every piece of HTA's path, as far as the reference lists them, is one of ours."""
-    events = raw(path_of(name))
-    rows = reference(name, "critical_path.csv")
+    events = traces.raw(traces.trace(CASES[name][0]))
+    rows = traces.reference("htagit", name, "critical_path.csv")
     theirs = Counter(
         Piece(
             row["type"],
@@ -110,45 +90,63 @@ def test_the_path_has_the_events_of_htas(lapwing: str, name: str) -> None:
 
 def test_the_events_that_hta_marks_are_on_our_path(lapwing: str) -> None:
     """HTA's own golden file: the trace again, with its critical events marked."""
-    folder = traces.FOLDER / "hta/critical_path/end_to_end/simple_add"
+    folder = traces.trace("hta/critical_path/end_to_end/simple_add")
     path = folder / "input/trace.json.gz"
     theirs = {
         (event["name"], event["ts"])
-        for event in raw(folder / "output/overlaid_critical_path_trace.json.gz")
+        for event in traces.raw(folder / "output/overlaid_critical_path_trace.json.gz")
         if event.get("ph") == "X" and event["args"].get("critical") == 1
     }
     begin = min(time for _, time in theirs)
     of_point = defaultdict(set)
-    for event in raw(path):
+    for event in traces.raw(path):
         if event.get("ph") == "X":
             for time in (event["ts"], event["ts"] + event["dur"]):
                 of_point[event["name"], time].add((event["name"], event["ts"]))
-    rows = traces.rows(lapwing, path, "critical", "--by", "event", "--compat", "hta")
+    options = ["--by", "event", "--compat", "hta"]
+    rows = traces.report(lapwing, path, "critical", *options)["rows"]
     ours = set()
     for row, after in zip(rows, rows[1:], strict=False):
         ours |= of_point[row["to"], begin + after["start_ns"] // 1000]
     assert ours == theirs
 
 
-@pytest.mark.parametrize("name", ["resnet50_nw0_span1", "resnet50_nw4_span1"])
-def test_where_hta_fails_we_say_so(lapwing: str, name: str) -> None:
+@pytest.mark.parametrize("workers", [0, 4])
+def test_where_hta_fails_we_say_so(lapwing: str, workers: int) -> None:
     """Bug 10: "Could not find runtime index" on traces of torch before 1.13."""
-    words = [lapwing, "report", traces.path(name), "critical", "--compat", "hta"]
+    path = traces.trace(f"kineto_tb_plugin/samples/resnet50_num_workers_{workers}/*")
+    words = [lapwing, "report", path, "critical", "--compat", "hta"]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 1
     assert "Holistic Trace Analysis finds no path here" in done.stderr
-    assert traces.rows(lapwing, traces.path(name), "critical")
+    assert traces.report(lapwing, path, "critical")["rows"]
 
 
-@pytest.mark.parametrize("name", [*RANGES, "resnet50_nw0_span1"])
+@pytest.mark.parametrize("pattern", [RESNET, *(case[0] for case in CASES.values())])
 def test_our_own_path_goes_through_time_without_a_break(
-    lapwing: str, name: str
+    lapwing: str, pattern: str
 ) -> None:
     """Each piece starts where the one before ended, or leads on at no cost."""
-    rows = traces.rows(lapwing, path_of(name), "critical", "--by", "event")
+    path = traces.trace(pattern)
+    rows = traces.report(lapwing, path, "critical", "--by", "event")["rows"]
     assert rows[0]["start_ns"] == 0
     for row, after in zip(rows, rows[1:], strict=False):
         assert row["time_ns"] >= 0
         if row["time_ns"] > 0:
             assert after["start_ns"] == row["start_ns"] + row["time_ns"]
         assert after["start_ns"] >= row["start_ns"]
+
+
+def test_what_bounds_our_own_path_is_what_is_known_of_the_run(lapwing: str) -> None:
+    """A DataLoader without workers; ranks that wait for each other; a fast GPU."""
+
+    def bounds(pattern: str) -> dict[str, float]:
+        path = traces.trace(pattern)
+        rows = traces.report(lapwing, path, "critical", "--by", "bound")["rows"]
+        assert abs(sum(row["share"] for row in rows) - 1) < 1e-9
+        return {row["bound"]: row["share"] for row in rows}
+
+    assert bounds(RESNET)["data loading"] > 0.3
+    assert bounds("tracelens/traces/mi300/*")["GPU communication"] > 0.8
+    assert bounds("tracelens/traces/h100/*")["GPU computation"] > 0.8
+    assert set(bounds("torch213_cpu/all.pt.trace.json")) == {"host", "data loading"}
