@@ -19,7 +19,10 @@ import os
 import random
 import re
 import resource
+import shutil
+import signal
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -27,6 +30,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 
 import peers
 import places
@@ -175,10 +179,19 @@ class Pairs:
                 words = tool.run(self.tools[tool.name], rate, f"{folder}/out")
                 wall, cpu = program.run(words, loops)
             after = program.run([], loops)
-            key = tool.name, rate
-            self.walls.setdefault(key, []).append(2 * wall / (bare[0] + after[0]))
-            self.cpus.setdefault(key, []).append(2 * cpu / (bare[1] + after[1]))
+            self.add(tool, rate, (wall, cpu), (bare, after))
             bare = after
+
+    def add(
+        self,
+        tool: Tool,
+        rate: int,
+        sampled: tuple[float, float],
+        bare: tuple[tuple[float, float], tuple[float, float]],
+    ) -> None:
+        for kept, of in ((self.walls, 0), (self.cpus, 1)):
+            ratio = 2 * sampled[of] / (bare[0][of] + bare[1][of])
+            kept.setdefault((tool.name, rate), []).append(ratio)
 
     def print(self, what: str) -> None:
         rows = [
@@ -205,17 +218,57 @@ def slowdown(args: argparse.Namespace, python: str, tools: dict[str, str]) -> No
     pairs.print("six programs")
 
 
+class Steps:
+    """A program of bench/torch_programs.py, and how fast its steps are."""
+
+    def __init__(self, name: str, folder: str) -> None:
+        self.file = Path(folder, name)
+        self.file.write_bytes(bytes(16))
+        script = str(places.PROJECT / "bench" / "torch_programs.py")
+        # With the Python that torch is installed for.
+        self.process = subprocess.Popen([sys.executable, script, name, self.file])
+        while self.look()[0] < 20:
+            time.sleep(0.1)
+
+    def look(self) -> tuple[int, int, int]:
+        """Steps, when the last one ended, processor time of the thread that does it."""
+        count, when = struct.unpack("=QQ", self.file.read_bytes())
+        schedule = Path(f"/proc/{self.process.pid}/schedstat").read_text("ascii")
+        return count, when, int(schedule.split()[0])
+
+    def measure(self, seconds: float) -> tuple[float, float]:
+        """Wall and processor time of a step."""
+        before = self.look()
+        time.sleep(seconds)
+        after = self.look()
+        steps = after[0] - before[0]
+        return (after[1] - before[1]) / steps, (after[2] - before[2]) / steps
+
+
 def torch(args: argparse.Namespace, tools: dict[str, str]) -> None:
-    """With the Python that torch is installed for."""
-    script = places.PROJECT / "bench" / "torch_programs.py"
-    for name in TORCH_PROGRAMS:
-        program = Program(name, sys.executable, script)
-        loops = program.loops_for(args.seconds)
-        pairs = Pairs(tools, TORCH_RATES)
-        for pair in range(args.pairs):
-            print(f"bench: {name}: pair {pair + 1} of {args.pairs}", file=sys.stderr)
-            pairs.measure(program, loops, pair)
-        pairs.print(name)
+    """One process for all: it is sampled for a while, and then not, and so on."""
+    with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
+        for name in TORCH_PROGRAMS:
+            steps = Steps(name, folder)
+            pairs = Pairs(tools, TORCH_RATES)
+            for pair in range(args.pairs):
+                print(f"bench: {name}: pair {pair + 1}", file=sys.stderr)
+                bare = steps.measure(args.seconds)
+                for tool, rate in pairs.modes(pair):
+                    pid, out = steps.process.pid, f"{folder}/out"
+                    words = tool.attach(
+                        tools[tool.name], rate, out, pid, args.seconds + 60
+                    )
+                    sampler = subprocess.Popen(words, stdout=PIPE, stderr=PIPE)
+                    sampled = steps.measure(args.seconds)
+                    sampler.send_signal(signal.SIGINT)
+                    sampler.communicate()
+                    after = steps.measure(args.seconds)
+                    pairs.add(tool, rate, sampled, (bare, after))
+                    bare = after
+                    shutil.rmtree(f"{out}.lap", ignore_errors=True)
+            steps.process.kill()
+            pairs.print(f"{name}, while attached")
 
 
 # ---- cost ----------------------------------------------------------------------------

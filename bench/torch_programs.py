@@ -1,55 +1,43 @@
-"""Two torch programs that are hard on a sampler; each times itself.
+"""Two torch programs that are hard on a sampler. They run until they are killed.
 
-python bench/torch_programs.py loader STEPS     trains with two DataLoader workers
-python bench/torch_programs.py threads STEPS    150 native threads, maps all the time
+    python bench/torch_programs.py loader FILE     trains with two DataLoader workers
+    python bench/torch_programs.py threads FILE    150 native threads, maps all the time
+
+FILE, of 16 bytes, is where they keep how many steps they have done, and when the last
+one ended (CLOCK_MONOTONIC, in ns).
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
+import itertools
+import mmap
 import os
 import sys
 import time
+from collections.abc import Iterator
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, IterableDataset
 
 NATIVE_THREADS = 150
 
 
-class Images(Dataset[torch.Tensor]):
-    """Images that take some work to make."""
+class Images(IterableDataset[torch.Tensor]):
+    """Images that take some work to make, without end."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(index)
-        image = torch.rand(3, 32, 32, generator=generator)
-        for _ in range(4):
-            image = (image - image.mean()) / (image.std() + 1e-3)
-        return image
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        while True:
+            image = torch.rand(3, 32, 32, generator=generator)
+            for _ in range(4):
+                image = (image - image.mean()) / (image.std() + 1e-3)
+            yield image
 
 
-class Timed:
-    """Wall and processor seconds of a block."""
-
-    def __enter__(self) -> Timed:
-        self.wall, self.cpu = -time.perf_counter(), -time.process_time()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.wall += time.perf_counter()
-        self.cpu += time.process_time()
-
-
-def loader(steps: int) -> Timed:
-    """A small training whose workers and main process are both busy."""
+def loader() -> Iterator[None]:
+    """The steps of a small training."""
     model = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1),
         nn.ReLU(),
@@ -59,36 +47,34 @@ def loader(steps: int) -> Timed:
         nn.Linear(32 * 32 * 32, 10),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    batches = iter(DataLoader(Images(8 * (steps + 10)), batch_size=8, num_workers=2))
-    for _ in range(10):  # the workers' start is not the training
-        next(batches)
-    with Timed() as timed:
-        for images in batches:
-            optimizer.zero_grad()
-            model(images).square().mean().backward()
-            optimizer.step()
-    return timed
+    for images in DataLoader(Images(), batch_size=8, num_workers=2):
+        optimizer.zero_grad()
+        model(images).square().mean().backward()
+        optimizer.step()
+        yield
 
 
-def threads(steps: int) -> Timed:
+def threads() -> Iterator[None]:
     """Large allocations, each a map and its unmap, beside threads that only wait."""
     libc = ctypes.CDLL(None)
     for _ in range(NATIVE_THREADS):
         libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.pause, None)
     assert len(os.listdir("/proc/self/task")) > NATIVE_THREADS
-    with Timed() as timed:
-        for _ in range(steps):
+    while True:
+        for _ in range(100):
             sum(torch.empty(1 << 18).fill_(1.0)[:8].tolist())
-    return timed
+        yield
 
 
 def main() -> None:
-    name, steps = sys.argv[1], int(sys.argv[2])
     torch.set_num_threads(1)
-    timed = {"loader": loader, "threads": threads}[name](steps)
-    said = {"program": name, "measured_seconds": timed.wall, "cpu_seconds": timed.cpu}
-    print(json.dumps(said), flush=True)
-    os._exit(0)  # the native threads never end
+    with open(sys.argv[2], "r+b") as file:
+        told = memoryview(mmap.mmap(file.fileno(), 16)).cast("Q")
+    steps = {"loader": loader, "threads": threads}[sys.argv[1]]()
+    for count in itertools.count(1):
+        next(steps)
+        told[1] = time.monotonic_ns()
+        told[0] = count
 
 
 if __name__ == "__main__":
