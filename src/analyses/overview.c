@@ -344,6 +344,8 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     struct lw_overview o = { .compat = query->compat };
     bool done;
 
+    if (query->compat == LW_COMPAT_HTA)
+        return lw_overview_hta(profile, query, table, err);
     lw_table_init(table, columns->list, columns->count);
     done = lw_trace_scope_init(&o.scope, profile, query, "overview", err) &&
            find_all(&o, err);
@@ -365,7 +367,7 @@ const struct lw_analysis lw_analysis_overview = {
     .want = LW_WANT_TRACE,
     .sorts_columns = true,
     .by = "category|step|device|timeline|sm",
-    .compat = "tb",
+    .compat = "tb|hta",
     .takes_restrictions = true,
     .usual_rows = 30,
     .run = run,

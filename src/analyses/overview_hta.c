@@ -64,6 +64,10 @@ bool lw_overview_hta(const struct lw_profile *profile, const struct lw_query *qu
     bool done, passes = true;
 
     lw_table_init(table, columns, sizeof(columns) / sizeof(columns[0]));
+    if (!lw_query_is_by(query, "category"))
+        return lw_fail(err, LW_ERR_USAGE,
+                       "overview --compat hta has a row for each rank, and no --by %s",
+                       query->by);
     done = lw_trace_scope_init(&scope, profile, query, "overview", err) &&
            lw_trace_scope_wants_device(&scope, "HTA's overview", err) &&
            lw_hta_init(&hta, profile, err);
