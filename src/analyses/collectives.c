@@ -322,7 +322,8 @@ static void count_through(struct lw_collectives *all)
     }
 }
 
-/* How many ranks take part: as the trace tells, at least as many as are seen. */
+/* How many ranks take part: as the trace tells, at least as many as are seen. Of one that
+ * was seen in one rank only, nobody knows without being told. */
 static int64_t size_of_group(const struct lw_collectives *all,
                              const struct lw_collective_match *match)
 {
@@ -333,6 +334,8 @@ static int64_t size_of_group(const struct lw_collectives *all,
         return 2;
     if (size < 0 && !part->group && !part->group_ranks)
         size = all->trace->ranks[part->rank].world_size;
+    if (size < 0 && match->count == 1)
+        return 0;
     return size > (int64_t)match->count ? size : match->count;
 }
 

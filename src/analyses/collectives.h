@@ -46,7 +46,7 @@ struct lw_collective_match {
     uint64_t transfer_ns;  /* that time */
     uint64_t longest_ns;
     uint64_t wait_ns; /* of all its parts together */
-    int64_t size;     /* how many ranks take part, in the trace or not */
+    int64_t size;     /* how many ranks take part, in the trace or not; 0: not known */
     int64_t bytes;    /* the largest message of them; -1: not told */
 };
 

@@ -9,7 +9,8 @@
 
 /* Beside (parent, name, n), which is a row, the table of keys holds of each side which row
  * a module is, and how many modules of a class there are in a place. */
-enum { MODULE_ROW = 0x80000000, MODULE_COUNT = 0x90000000 };
+#define MODULE_ROW 0x80000000u   /* and the side */
+#define MODULE_COUNT 0x90000000u /* likewise */
 
 #define STEP_NAME "ProfilerStep*"
 #define LOADER_NAME "DataLoader"

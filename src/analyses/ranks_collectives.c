@@ -165,7 +165,7 @@ static void add_match(const struct lw_ranks *ranks,
     lw_ranks_add_text(table, lw_profile_text(ranks->profile, part->step));
     lw_table_add_integer(table, (int64_t)part->order + 1);
     lw_table_add_integer(table, match->count);
-    lw_table_add_integer(table, match->size);
+    lw_ranks_add_known(table, match->size > 0, (uint64_t)match->size);
     lw_ranks_add_known(table, match->bytes >= 0, (uint64_t)match->bytes);
     lw_ranks_add_known(table, is_measured, match->transfer_ns);
     lw_ranks_add_known(table, is_measured, match->wait_ns / match->count);
@@ -316,7 +316,7 @@ static void add_kind(const struct lw_ranks *ranks, const struct kind *kind,
     lw_table_row(table, 0);
     add_collective(ranks, kind->match, table);
     add_group(ranks, first_part(ranks, kind->match), table);
-    lw_table_add_integer(table, kind->size);
+    lw_ranks_add_known(table, kind->size > 0, (uint64_t)kind->size);
     lw_table_add_integer(table, (int64_t)kind->calls);
     lw_ranks_add_known(table, kind->bytes >= 0, (uint64_t)kind->bytes);
     lw_ranks_add_known(table, kind->bytes >= 0, (uint64_t)kind->bytes / kind->calls);

@@ -331,6 +331,23 @@ TEST(of_gloo_the_range_on_the_host_is_all_there_is)
     lw_profile_free(profile);
 }
 
+TEST(how_many_take_part_is_not_known_of_one_rank_that_does_not_say)
+{
+    struct job job = make_job();
+    struct lw_collectives all;
+    struct lw_profile *profile;
+
+    add_rank(&job, -1);
+    add_kernel(&job, 0, NULL, 100, 200, 300, ALL_REDUCE);
+    profile = finish(&job);
+    CHECK(lw_collectives_init(&all, profile, NULL));
+    CHECK_EQ(all.match_count, 1);
+    CHECK_EQ(all.matches[0].size, 0);
+    CHECK(lw_collective_bandwidth(&all.matches[0]) < 0);
+    lw_collectives_release(&all);
+    lw_profile_free(profile);
+}
+
 /* Clocks */
 
 /* COUNT collectives of ranks 0 and 1 in a group of their own, and of 1 and 2: each rank's
