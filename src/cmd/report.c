@@ -135,7 +135,12 @@ static bool sort_words(struct request *request, int argc, char **argv,
                           request->args->view.sort.count ||
                           request->args->style == STYLE_PSTATS || request->args->diff;
 
-        request->view = wants_list ? &lw_analysis_functions : &lw_analysis_summary;
+        if (wants_list)
+            request->view = &lw_analysis_functions;
+        else if (request->profile_count > 0 && lw_profile_is_torch(argv[0]))
+            request->view = &lw_analysis_overview;
+        else
+            request->view = &lw_analysis_summary;
         if (request->args->style == STYLE_TORCH)
             request->view = &lw_analysis_ops;
     }
@@ -460,8 +465,9 @@ const struct lw_command lw_cmd_report = {
              "lapwing report [OPTIONS] --diff BEFORE AFTER [RESTRICTION...]",
     .description =
         "Prints one view of a run, or of any file of a known format ('-' is standard "
-        "input). Without a run it takes the latest, without a view the summary. Several "
-        "are added up, as pstats' Stats.add() does.\n\n"
+        "input). Without a run it takes the latest, without a view the summary, or the "
+        "overview of a torch trace. Several are added up, as pstats' Stats.add() does; "
+        "several torch traces, or a folder of them, are the ranks of one job.\n\n"
         "A restriction is what pstats takes: a number (the first so many), a fraction "
         "from 0 to 1 (that part of them) or a regular expression (those that match), "
         "each applied to what the one before left.",

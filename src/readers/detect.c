@@ -239,29 +239,63 @@ static bool run_exists(const char *name, bool *exists, struct lw_error *err)
     return why.code != LW_ERR_NOMEM || lw_fail(err, why.code, "%s", why.text);
 }
 
-bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
-{
+/* What a look at a file or folder says of it. */
+struct look {
     unsigned char head[LW_SOURCE_HEAD_BYTES], plain[LW_SOURCE_HEAD_BYTES];
-    struct lw_source source = { .path = name, .name = name, .head = head };
+    struct lw_source source;
+    bool is_there;
+    bool is_pipe; /* or the like: its bytes were not looked at, it has them only once */
+    bool has_head;
+};
+
+static void look_at(struct look *look, const char *name)
+{
     struct stat about;
 
-    if (stat(name, &about) < 0)
+    memset(&look->source, 0, sizeof(look->source));
+    look->source.path = look->source.name = name;
+    look->source.head = look->head;
+    look->is_pipe = look->has_head = false;
+    look->is_there = stat(name, &about) == 0;
+    if (!look->is_there)
+        return;
+    look->source.is_folder = S_ISDIR(about.st_mode);
+    look->is_pipe = !look->source.is_folder && !S_ISREG(about.st_mode);
+    look->has_head = S_ISREG(about.st_mode) &&
+                     read_head(name, look->head, &look->source.head_len, NULL);
+    if (look->has_head && lw_inflate_is_gzip(look->head, look->source.head_len)) {
+        look->source.head = look->plain;
+        look->source.head_len =
+            unpack_head(look->head, look->source.head_len, look->plain);
+    }
+}
+
+bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
+{
+    struct look look;
+
+    look_at(&look, name);
+    if (!look.is_there)
         return run_exists(name, exists, err);
-    if (S_ISDIR(about.st_mode)) {
-        source.is_folder = true;
-        source.head_len = 0;
-        *exists = lw_reader_folder.sniff(&source);
+    if (look.source.is_folder) {
+        *exists = lw_reader_folder.sniff(&look.source);
         return *exists || run_exists(name, exists, err);
     }
-    *exists = !S_ISREG(about.st_mode); /* a pipe can be read only once */
-    if (*exists || !read_head(name, head, &source.head_len, NULL))
-        return true;
-    if (lw_inflate_is_gzip(head, source.head_len)) {
-        source.head = plain;
-        source.head_len = unpack_head(head, source.head_len, plain);
-    }
-    *exists = reader_by_bytes(&source) != NULL;
+    *exists = look.is_pipe || (look.has_head && reader_by_bytes(&look.source));
     return true;
+}
+
+/* Only torch's profiler writes this, and first of all. */
+bool lw_profile_is_torch(const char *name)
+{
+    static const char mark[] = "\"schemaVersion\"";
+    struct look look;
+
+    look_at(&look, name);
+    if (look.source.is_folder)
+        return lw_reader_folder.sniff(&look.source);
+    return look.has_head && lw_reader_chrome.sniff(&look.source) &&
+           memmem(look.source.head, look.source.head_len, mark, sizeof(mark) - 1);
 }
 
 bool lw_profile_has_suffix(const char *name)

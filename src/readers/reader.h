@@ -70,6 +70,8 @@ bool lw_foreign_fail(const struct lw_source *source, struct lw_error *err);
  * Fails only with LW_ERR_NOMEM. */
 bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
     LW_MUST_CHECK;
+/* Is NAME a trace of torch's profiler, or a folder of them? False when not sure. */
+bool lw_profile_is_torch(const char *name);
 /* Does NAME end as files of a known format do, whether or not there is one? */
 bool lw_profile_has_suffix(const char *name);
 
