@@ -419,6 +419,7 @@ static bool make_table(struct modules *m, struct lw_table *table, struct lw_erro
     if (m->has & IS_OWN && !(m->has & HAS_BACKWARD))
         lw_table_note(table, "The backward pass is in no module: no flow of the trace "
                              "joins its ops to theirs.");
+    lw_analysis_note_losses(m->scope->profile, table);
     return lw_analysis_arrange(table, m->query, err);
 }
 

@@ -46,15 +46,6 @@ static uint8_t ask_name(struct adding *a, lw_string_id id)
 
 /* Places */
 
-static const struct lw_op_detail *detail_of(const struct lw_trace *trace,
-                                            const struct lw_event *event)
-{
-    return (event->kind == LW_EVENT_OP || event->kind == LW_EVENT_RANGE) &&
-                   event->detail != LW_NONE
-               ? &trace->ops[event->detail]
-               : NULL;
-}
-
 /* "[[64,3],[[2],[3]]]" as Python writes it: "[[64, 3], [[2], [3]]]"; for torch, whose
  * table knows no lists of tensors, "[[64, 3], []]". */
 static void add_shapes(struct lw_buf *out, const char *text, size_t len, bool as_torch)
@@ -93,10 +84,10 @@ static bool keep_text(struct adding *a, lw_string_id *id, struct lw_error *err)
            lw_strings_intern(a->rows->texts, a->text.bytes, a->text.len, id, err);
 }
 
-static bool place_by_shape(struct adding *a, const struct lw_event *event,
-                           lw_string_id *place, struct lw_error *err)
+static bool place_by_shape(struct adding *a, uint32_t event, lw_string_id *place,
+                           struct lw_error *err)
 {
-    const struct lw_op_detail *op = detail_of(a->trace, event);
+    const struct lw_op_detail *op = lw_op_detail(a->trace, event);
     lw_string_id shapes = op ? op->shapes : 0;
 
     if (!a->places[shapes]) {
@@ -122,7 +113,7 @@ static bool place_by_stack(struct adding *a, uint32_t event, lw_string_id *place
 {
     uint32_t source = a->stacks.sources[event];
     const struct lw_op_detail *op =
-        source == LW_NONE ? NULL : detail_of(a->trace, &a->trace->events[source]);
+        source == LW_NONE ? NULL : lw_op_detail(a->trace, source);
     lw_string_id *known = op && op->stack ? &a->places[op->stack] : NULL;
 
     if (known && *known) {
@@ -144,8 +135,7 @@ static bool find_place(struct adding *a, uint32_t event, lw_string_id *place,
 {
     *place = 0;
     switch (a->options->by) {
-    case LW_OP_ROWS_BY_SHAPE:
-        return place_by_shape(a, &a->trace->events[event], place, err);
+    case LW_OP_ROWS_BY_SHAPE: return place_by_shape(a, event, place, err);
     case LW_OP_ROWS_BY_STACK: return place_by_stack(a, event, place, err);
     default: return true;
     }
@@ -242,7 +232,7 @@ static bool add_event(struct adding *a, uint32_t event, struct lw_error *err)
     const struct lw_event *e = &a->trace->events[event];
     const struct lw_op_tree *tree = &a->rows->tree;
     const struct lw_op_node *node = &tree->nodes[event];
-    const struct lw_op_detail *op = detail_of(a->trace, e);
+    const struct lw_op_detail *op = lw_op_detail(a->trace, event);
     struct lw_op_row *row = get_row(a, event, err);
 
     if (!row)
@@ -357,6 +347,13 @@ static bool prepare(struct adding *a, const struct lw_trace_scope *scope,
     a->places = a->rows->texts ? lw_zalloc(strings, sizeof(*a->places), err) : NULL;
     a->names = a->places ? lw_zalloc(strings, 1, err) : NULL;
     return a->names != NULL;
+}
+
+enum lw_op_rows_by lw_op_rows_by(const struct lw_query *query)
+{
+    if (lw_query_is_by(query, "shape"))
+        return LW_OP_ROWS_BY_SHAPE;
+    return lw_query_is_by(query, "stack") ? LW_OP_ROWS_BY_STACK : LW_OP_ROWS_BY_NAME;
 }
 
 bool lw_op_rows_init(struct lw_op_rows *rows, const struct lw_trace_scope *scope,

@@ -47,6 +47,9 @@ struct lw_op_rows {
     uint64_t device_self_ns; /* likewise; of rows that ran on a device, if there are */
 };
 
+/* What QUERY asks for. */
+enum lw_op_rows_by lw_op_rows_by(const struct lw_query *query);
+
 /* Of SCOPE, which stays. With LW_OP_TREE_TORCH kernels and what else ran on a device are
  * rows, too; with LW_OP_TREE_TB only ops are. Release in any case. */
 bool lw_op_rows_init(struct lw_op_rows *rows, const struct lw_trace_scope *scope,

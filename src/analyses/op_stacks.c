@@ -66,20 +66,10 @@ static bool add_number(struct finding *f, struct lw_map *map,
     return lw_map_add(map, hash_number(number), (uint32_t)++f->count, err);
 }
 
-static const struct lw_op_detail *detail_of(const struct lw_trace *trace,
-                                            uint32_t event)
-{
-    const struct lw_event *e = &trace->events[event];
-
-    return (e->kind == LW_EVENT_OP || e->kind == LW_EVENT_RANGE) && e->detail != LW_NONE
-               ? &trace->ops[e->detail]
-               : NULL;
-}
-
 /* As a backward op names what it is the gradient of. */
 static struct number number_of(const struct lw_trace *trace, uint32_t backward)
 {
-    const struct lw_op_detail *op = detail_of(trace, backward);
+    const struct lw_op_detail *op = lw_op_detail(trace, backward);
     struct number number = { trace->tracks[trace->events[backward].track].rank,
                              op ? op->forward_thread : 0, op ? op->sequence : -1 };
 
@@ -102,7 +92,7 @@ static bool add_flows(struct finding *f, struct lw_error *err)
 /* Is EVENT what autograd's engine calls? */
 static bool is_engine(const struct finding *f, uint32_t event)
 {
-    const struct lw_op_detail *op = detail_of(f->trace, event);
+    const struct lw_op_detail *op = lw_op_detail(f->trace, event);
     const char *name;
 
     if (f->trace->events[event].kind != LW_EVENT_OP)
@@ -120,7 +110,7 @@ static bool add_firsts(struct finding *f, struct lw_error *err)
 {
     for (uint32_t i = 0; i < f->trace->event_count; i++) {
         const struct lw_op_node *node = &f->stacks->tree->nodes[i];
-        const struct lw_op_detail *op = detail_of(f->trace, i);
+        const struct lw_op_detail *op = lw_op_detail(f->trace, i);
         struct number number = { f->trace->events[i].track, 0, op ? op->sequence : -1 };
 
         if (!node->is_in)
@@ -281,7 +271,7 @@ void lw_op_stacks_add_text(const struct lw_op_stacks *stacks, uint32_t event,
 
     if (source == LW_NONE)
         return;
-    op = detail_of(profile->trace, source);
+    op = lw_op_detail(profile->trace, source);
     if (op && op->stack)
         add_recorded(&w, lw_profile_text(profile, op->stack),
                      lw_strings_len(profile->strings, op->stack));

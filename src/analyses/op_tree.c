@@ -341,19 +341,20 @@ static void sum_up(struct building *b)
     }
 }
 
-/* When the profiler began, from which torch counts its µs. */
-static uint64_t profiler_start(const struct building *b, uint32_t rank)
+/* Of each rank when its profiler began, from which torch counts µs; caller frees. */
+static uint64_t *profiler_starts(const struct building *b, struct lw_error *err)
 {
-    for (size_t i = 0; i < b->trace->event_count; i++) {
+    uint64_t *starts_ns = lw_zalloc(b->trace->rank_count + 1, sizeof(*starts_ns), err);
+
+    for (size_t i = 0; starts_ns && i < b->trace->event_count; i++) {
         const struct lw_event *event = &b->trace->events[i];
 
         if (event->kind == LW_EVENT_OTHER &&
-            b->trace->tracks[event->track].rank == rank &&
             strcmp(lw_profile_text(b->profile, event->name), "PyTorch Profiler (0)") ==
                 0)
-            return event->start_ns;
+            starts_ns[b->trace->tracks[event->track].rank] = event->start_ns;
     }
-    return 0;
+    return starts_ns;
 }
 
 /* torch holds times as doubles of µs and adds them up one by one, which shows in the last
@@ -362,22 +363,20 @@ static bool add_torch_times(struct building *b, struct lw_error *err)
 {
     struct lw_op_tree *tree = b->tree;
     size_t count = b->trace->event_count + 1;
-    uint64_t start_ns = 0;
-    uint32_t rank = LW_NONE;
+    uint64_t *starts_ns;
 
     tree->host_us = lw_zalloc(count, sizeof(*tree->host_us), err);
     tree->host_self_us =
         tree->host_us ? lw_zalloc(count, sizeof(*tree->host_self_us), err) : NULL;
-    if (!tree->host_self_us)
+    starts_ns = tree->host_self_us ? profiler_starts(b, err) : NULL;
+    if (!starts_ns)
         return false;
     for (uint32_t i = 0; i < b->trace->event_count; i++) {
         const struct lw_event *event = &b->trace->events[i];
-        uint32_t its_rank = b->trace->tracks[event->track].rank;
+        uint64_t start_ns = starts_ns[b->trace->tracks[event->track].rank];
 
         if (!tree->nodes[i].is_in)
             continue;
-        if (rank != its_rank)
-            start_ns = profiler_start(b, rank = its_rank);
         tree->host_us[i] = (double)(int64_t)(lw_event_end_ns(event) - start_ns) / 1000 -
                            (double)(int64_t)(event->start_ns - start_ns) / 1000;
         if (tree->nodes[i].parent != LW_NONE) /* what children take, for now */
@@ -385,6 +384,7 @@ static bool add_torch_times(struct building *b, struct lw_error *err)
     }
     for (size_t i = 0; i < b->trace->event_count; i++)
         tree->host_self_us[i] = tree->host_us[i] - tree->host_self_us[i];
+    lw_free(starts_ns);
     return true;
 }
 

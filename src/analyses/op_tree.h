@@ -69,6 +69,17 @@ static inline int64_t lw_op_minus(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
+/* What is known of EVENT, if it is an op or range; NULL: nothing. */
+static inline const struct lw_op_detail *lw_op_detail(const struct lw_trace *trace,
+                                                      uint32_t event)
+{
+    const struct lw_event *e = &trace->events[event];
+
+    return (e->kind == LW_EVENT_OP || e->kind == LW_EVENT_RANGE) && e->detail != LW_NONE
+               ? &trace->ops[e->detail]
+               : NULL;
+}
+
 /* SCOPE stays until the tree is released, which is to be done in any case. */
 bool lw_op_tree_init(struct lw_op_tree *tree, const struct lw_trace_scope *scope,
                      enum lw_op_tree_kind kind, struct lw_error *err) LW_MUST_CHECK;

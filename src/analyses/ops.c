@@ -7,6 +7,7 @@
 
 #include "analyses/ops.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "analyses/op_rows.h"
@@ -81,20 +82,6 @@ static const char *kind_word(const struct lw_op_row *row)
     }
 }
 
-static void add_word(struct lw_table *table, const char *word)
-{
-    lw_table_add_text(table, word, strlen(word));
-}
-
-static void add_name(const struct showing *s, const struct lw_op_row *row)
-{
-    if (row->is_step)
-        add_word(s->table, "ProfilerStep*");
-    else
-        lw_table_add_text(s->table, lw_profile_text(s->scope->profile, row->name),
-                          lw_strings_len(s->scope->profile->strings, row->name));
-}
-
 /* Shapes as they are, a stack in one line, as traces have it. */
 static void add_place(const struct showing *s, const struct lw_op_row *row)
 {
@@ -155,8 +142,8 @@ static void add_own_row(const struct showing *s, const struct lw_op_row *row)
         add_flops(table, row->flops);
     if (s->has & HAS_MORE_FLOPS)
         add_flops(table, row->more_flops);
-    add_name(s, row);
-    add_word(table, kind_word(row));
+    lw_ops_add_name(table, s->scope->profile, row);
+    lw_ops_add_word(table, kind_word(row));
     add_place(s, row);
 }
 
@@ -177,11 +164,11 @@ static void add_tb_row(const struct showing *s, const struct lw_op_row *row)
     }
     lw_table_add_integer(table, row->host_self_ns);
     lw_table_add_integer(table, (int64_t)row->host_ns);
-    add_word(table, row->is_for_tc ? "Yes" : "No");
+    lw_ops_add_word(table, row->is_for_tc ? "Yes" : "No");
     add_ratio(table, row->tc_self_ns, row->device_self_ns);
     add_ratio(table, row->tc_ns, row->device_ns);
-    add_word(table, row->has_stack ? "Yes" : "No");
-    add_name(s, row);
+    lw_ops_add_word(table, row->has_stack ? "Yes" : "No");
+    lw_ops_add_name(table, s->scope->profile, row);
     add_place(s, row);
 }
 
@@ -235,17 +222,23 @@ static void note_unlinked(const struct showing *s)
     lw_buf_release(&text);
 }
 
+static uint64_t stack_depth(const struct lw_query *query)
+{
+    return query->max_depth ? query->max_depth : LW_OPS_STACK_DEPTH;
+}
+
 static void add_notes(const struct showing *s)
 {
     note_unlinked(s);
+    lw_analysis_note_losses(s->scope->profile, s->table);
     if (s->query->compat != LW_COMPAT_NONE)
         return;
     if (s->has & BY_STACK)
         lw_table_note(s->table,
-                      "Ops are told apart by the innermost %d functions that called "
-                      "them (--depth N); backward ops by those of their forward op.",
-                      s->query->max_depth ? (int)s->query->max_depth
-                                          : LW_OPS_STACK_DEPTH);
+                      "Ops are told apart by the innermost %" PRIu64
+                      " functions that called them (--depth N); backward ops by those "
+                      "of their forward op.",
+                      stack_depth(s->query));
     if (s->has & HAS_MORE_FLOPS)
         lw_table_note(s->table,
                       "more FLOPs: of backward convolutions, attention and what else "
@@ -327,19 +320,15 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     struct showing s = { .scope = &scope, .query = query, .table = table };
     struct lw_op_rows_options options = {
         .kind = query->compat == LW_COMPAT_TB ? LW_OP_TREE_TB : LW_OP_TREE_OWN,
-        .stack_depth = query->max_depth ? query->max_depth : LW_OPS_STACK_DEPTH,
+        .by = lw_op_rows_by(query),
+        .stack_depth = stack_depth(query),
     };
     bool done;
 
     if (query->compat == LW_COMPAT_TORCH)
         return lw_ops_torch(profile, query, true, table, err);
-    if (lw_query_is_by(query, "shape")) {
-        options.by = LW_OP_ROWS_BY_SHAPE;
-        s.has = BY_SHAPE;
-    } else if (lw_query_is_by(query, "stack")) {
-        options.by = LW_OP_ROWS_BY_STACK;
-        s.has = BY_STACK;
-    }
+    s.has |= options.by == LW_OP_ROWS_BY_SHAPE ? BY_SHAPE : 0;
+    s.has |= options.by == LW_OP_ROWS_BY_STACK ? BY_STACK : 0;
     done = lw_trace_scope_init(&scope, profile, query, "ops", err) &&
            lw_op_rows_init(&s.rows, &scope, &options, err) && check_rows(&s, err);
     if (done) {

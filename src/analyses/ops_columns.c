@@ -1,5 +1,7 @@
 #include "analyses/ops_columns.h"
 
+#include <string.h>
+
 bool lw_ops_columns_init(struct lw_table *table, const struct lw_ops_column *all,
                          size_t count, unsigned has, struct lw_error *err)
 {
@@ -15,4 +17,19 @@ bool lw_ops_columns_init(struct lw_table *table, const struct lw_ops_column *all
         if ((all[i].when & has) == all[i].when)
             columns[table->column_count++] = all[i].column;
     return true;
+}
+
+void lw_ops_add_word(struct lw_table *table, const char *word)
+{
+    lw_table_add_text(table, word, strlen(word));
+}
+
+void lw_ops_add_name(struct lw_table *table, const struct lw_profile *profile,
+                     const struct lw_op_row *row)
+{
+    if (row->is_step)
+        lw_ops_add_word(table, "ProfilerStep*");
+    else
+        lw_table_add_text(table, lw_profile_text(profile, row->name),
+                          lw_strings_len(profile->strings, row->name));
 }

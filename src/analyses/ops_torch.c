@@ -110,11 +110,6 @@ static const char *kind_word(const struct lw_op_row *row)
     }
 }
 
-static void add_word(struct lw_table *table, const char *word)
-{
-    lw_table_add_text(table, word, strlen(word));
-}
-
 /* "" where there is none, as torch has it. */
 static void add_place(const struct showing *s, const struct lw_op_row *row)
 {
@@ -124,16 +119,11 @@ static void add_place(const struct showing *s, const struct lw_op_row *row)
 
 static void add_row(const struct showing *s, const struct lw_op_row *row)
 {
-    const struct lw_strings *strings = s->scope->profile->strings;
     struct lw_table *table = s->table;
     double calls = (double)row->calls;
 
     lw_table_row(table, 0);
-    if (row->is_step)
-        add_word(table, "ProfilerStep*");
-    else
-        lw_table_add_text(table, lw_strings_text(strings, row->name),
-                          lw_strings_len(strings, row->name));
+    lw_ops_add_name(table, s->scope->profile, row);
     lw_table_add_integer(table, (int64_t)row->calls);
     lw_table_add_number(table, row->host_self_us);
     lw_table_add_number(table, row->host_us);
@@ -155,8 +145,8 @@ static void add_row(const struct showing *s, const struct lw_op_row *row)
         lw_table_add_integer(table, (int64_t)row->flops);
     if (s->has & (BY_SHAPE | BY_STACK))
         add_place(s, row);
-    add_word(table, device_type(s, row));
-    add_word(table, kind_word(row));
+    lw_ops_add_word(table, device_type(s, row));
+    lw_ops_add_word(table, kind_word(row));
 }
 
 static void find_what_is_there(struct showing *s)
@@ -218,20 +208,19 @@ bool lw_ops_torch(const struct lw_profile *profile, const struct lw_query *query
     struct showing s = { .scope = &scope, .table = table };
     struct lw_op_rows_options options = {
         .kind = LW_OP_TREE_TORCH,
+        .by = lw_op_rows_by(query),
         .stacks = is_exact ? LW_OP_STACKS_TORCH : LW_OP_STACKS_OWN,
         .stack_depth = query->max_depth ? query->max_depth : LW_OPS_STACK_DEPTH,
     };
     bool done;
 
-    if (lw_query_is_by(query, "shape")) {
-        options.by = LW_OP_ROWS_BY_SHAPE;
-        s.has = BY_SHAPE;
-    } else if (lw_query_is_by(query, "stack")) {
-        options.by = LW_OP_ROWS_BY_STACK;
-        s.has = BY_STACK;
-    }
+    s.has |= options.by == LW_OP_ROWS_BY_SHAPE ? BY_SHAPE : 0;
+    s.has |= options.by == LW_OP_ROWS_BY_STACK ? BY_STACK : 0;
     done = lw_trace_scope_init(&scope, profile, query, "ops", err) &&
            lw_op_rows_init(&s.rows, &scope, &options, err);
+    if (done && s.rows.count == 0)
+        done = lw_fail(err, LW_ERR_UNSUPPORTED,
+                       "the trace has nothing that key_averages() counts");
     if (done) {
         find_what_is_there(&s);
         done = lw_ops_columns_init(table, columns, sizeof(columns) / sizeof(columns[0]),
@@ -241,6 +230,7 @@ bool lw_ops_torch(const struct lw_profile *profile, const struct lw_query *query
         set_title(&s);
         for (size_t i = 0; i < s.rows.count; i++)
             add_row(&s, &s.rows.list[i]);
+        lw_analysis_note_losses(profile, table);
         done = sort_rows(&s, query, err);
     }
     lw_op_rows_release(&s.rows);
