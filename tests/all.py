@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the suites of `make test` one after the other, whatever each finds, and ends
-with the line `N passed, N failed, N skipped`.
+"""Runs the suites of `make test`, whatever each finds, and ends with the line
+`N passed, N failed, N skipped`.
+
+The live tests mostly wait, for processes, clocks and browsers, so the others run beside
+them, one after the other; what those print comes at the end.
 
 A suite that finds no test at all has failed: it means something was not built.
 """
@@ -12,17 +15,32 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import results
 
 ROOT = results.ROOT
 # cmocka marks a skipped test "not ok ... # SKIP name".
+said_beside: list[str] = []
 TAP = re.compile(r"(?P<ok>ok|not ok) \d+ (?P<skip># SKIP )?(?:- )?(?P<name>.*)")
 
 
 def run(words: list[str], **env: str) -> int:
-    return subprocess.run(words, cwd=ROOT, env=os.environ | env).returncode
+    is_beside = threading.current_thread() is not threading.main_thread()
+    pipe = subprocess.PIPE if is_beside else None
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=os.environ | env,
+        stdout=pipe,
+        stderr=subprocess.STDOUT if is_beside else None,
+        text=True,
+    )
+    if is_beside:
+        said_beside.append(done.stdout)
+    return done.returncode
 
 
 def unit_results(row: dict[str, str]) -> list[results.Result]:
@@ -77,7 +95,10 @@ SUITES: list[Callable[[], int]] = [unit, golden, torture, live, lint]
 
 def run_suite(suite: Callable[[], int]) -> list[results.Result]:
     name = suite.__name__
-    print(f"== {name}", flush=True)
+    if threading.current_thread() is threading.main_thread():
+        print(f"== {name}", flush=True)
+    else:
+        said_beside.append(f"== {name}\n")
     results.forget(name)
     code = suite()
     found = results.read(name)
@@ -88,15 +109,22 @@ def run_suite(suite: Callable[[], int]) -> list[results.Result]:
     return found
 
 
+def run_suites(suites: list[Callable[[], int]]) -> dict[str, list[results.Result]]:
+    return {suite.__name__: run_suite(suite) for suite in suites}
+
+
 def main() -> int:
     wanted = sys.argv[1:] or [suite.__name__ for suite in SUITES]
-    found: list[results.Result] = []
-    counts = {}
-    for suite in SUITES:
-        if suite.__name__ in wanted:
-            part = run_suite(suite)
-            counts[suite.__name__] = len(part)
-            found += part
+    suites = [suite for suite in SUITES if suite.__name__ in wanted]
+    if live in suites and len(suites) > 1:
+        with ThreadPoolExecutor(1) as pool:
+            beside = pool.submit(run_suites, [s for s in suites if s is not live])
+            parts = run_suites([live]) | beside.result()
+        print("".join(["\n", *said_beside]), flush=True)
+    else:
+        parts = run_suites(suites)
+    found = [result for part in parts.values() for result in part]
+    counts = {name: len(part) for name, part in parts.items()}
 
     by = {
         outcome: [r for r in found if r.outcome == outcome]
@@ -107,8 +135,8 @@ def main() -> int:
         print(f"skipped {result.name}: {result.message}")
     for result in by["failed"]:
         print(f"failed {result.name}: {first_line(result.message)}")
-    parts = ", ".join(f"{n} {name}" for name, n in counts.items())
-    print(f"{len(found)} tests ({parts})")
+    by_suite = ", ".join(f"{n} {name}" for name, n in counts.items())
+    print(f"{len(found)} tests ({by_suite})")
     print(", ".join(f"{len(rows)} {outcome}" for outcome, rows in by.items()))
     return 1 if by["failed"] else 0
 
