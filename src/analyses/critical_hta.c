@@ -99,8 +99,8 @@ static void take_host(struct lw_critical *c, uint32_t index, uint8_t *judgements
         c->taken[index] &= LW_TAKEN_LAUNCHES; /* for queues, which are of all */
         return;
     }
-    if (lw_event_is_on_device(event)) /* a wait of the host, or a range */
-        c->taken[index] = LW_TAKEN_DEVICE;
+    if (lw_event_is_on_device(event)) /* a wait of the host; else a range, or nothing */
+        c->taken[index] = event->kind == LW_EVENT_SYNC ? LW_TAKEN_DEVICE : 0;
     else if (has_host_points(c, event))
         c->taken[index] |= LW_TAKEN_POINTS;
 }

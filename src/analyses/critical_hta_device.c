@@ -240,8 +240,7 @@ static bool list_rows(struct device *d, struct lw_error *err)
         return false;
     memset(d->sources, 0xff, size); /* LW_NONE */
     for (uint32_t i = 0; i < d->trace->event_count; i++)
-        if (lw_critical_has(d->c, i, LW_TAKEN_DEVICE) &&
-            d->trace->events[i].kind != LW_EVENT_DEVICE_RANGE)
+        if (lw_critical_has(d->c, i, LW_TAKEN_DEVICE))
             d->rows[d->row_count++] = i;
     qsort_r(d->rows, d->row_count, sizeof(*d->rows), compare_rows, d);
     return true;
