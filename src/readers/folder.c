@@ -182,51 +182,49 @@ static uint64_t leave_doubles(struct files *files)
     return left;
 }
 
-/* Add one trace. One that cannot be read at all is a loss, as long as another can. */
+/* Add one trace. One that cannot be read at all is a loss, and why goes to *WHY. */
 static bool read_one(const struct file *file, unsigned want, struct lw_builder *out,
-                     uint64_t *read, struct lw_error *err)
+                     uint64_t *read, struct lw_error *why, struct lw_error *err)
 {
     const struct lw_trace *trace = lw_builder_profile(out)->trace;
     size_t tracks = trace ? trace->track_count : 0;
     size_t ranks = trace ? trace->rank_count : 0, gpus = trace ? trace->gpu_count : 0;
     struct lw_stream stream;
-    struct lw_error why = { LW_OK, "" };
     bool is_trace, done;
 
     if (!open_trace(&stream, file->path, &is_trace, err))
         return false;
-    done = is_trace && lw_trace_read(&stream, file->path, want, out, &why);
+    done = is_trace && lw_trace_read(&stream, file->path, want, out, why);
     if (is_trace)
         lw_stream_close(&stream);
     *read += done;
     if (done || !is_trace)
         return true;
-    if (why.code == LW_ERR_NOMEM)
-        return lw_fail(err, why.code, "%s", why.text);
-    lw_error_prefix(&why, "%s", file->path);
-    if (err)
-        *err = why;
+    if (why->code == LW_ERR_NOMEM)
+        return lw_fail(err, why->code, "%s", why->text);
+    lw_error_prefix(why, "%s", file->path);
     if (lw_builder_profile(out)->trace &&
         lw_builder_profile(out)->trace->track_count == tracks) {
         lw_builder_profile(out)->trace->rank_count = ranks;
         lw_builder_profile(out)->trace->gpu_count = gpus;
     }
-    return lw_builder_loss(out, why.text, "files", LW_NONE, 1, err);
+    return lw_builder_loss(out, why->text, "files", LW_NONE, 1, err);
 }
 
 static bool read_files(const struct files *files, uint64_t left, unsigned want,
                        struct lw_builder *out, const char *name, struct lw_error *err)
 {
+    struct lw_error why = { LW_OK, "" };
     uint64_t read = 0;
 
     for (size_t i = 0; i < files->count; i++)
         if (!files->list[i].is_left &&
-            !read_one(&files->list[i], want, out, &read, err))
+            !read_one(&files->list[i], want, out, &read, &why, err))
             return false;
     if (files->count == 0)
         return lw_fail(err, LW_ERR_FORMAT, "%s holds no trace and no run", name);
     if (read == 0)
-        return false; /* the last one's sentence */
+        return lw_fail(err, why.code, "%s", why.text);
     return (!left || lw_builder_loss(out, "of a rank that is here already", "traces",
                                      LW_NONE, left, err)) &&
            (!(want & LW_WANT_TRACE) || lw_trace_ranks_align(out, err));

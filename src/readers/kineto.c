@@ -5,7 +5,7 @@
  * There are two vocabularies of categories, up to torch 1.12 ("Operator", "Kernel") and
  * since ("cpu_op", "kernel"). In the older one a ProfilerStep#N is an Operator; here it is
  * a range, as it is in the newer. A thread may be 5555 in one event and "5555" in another,
- * and a stream 7 or "stream 7": a track is known by what is between the quotes.
+ * and a stream 7 or "stream 7" (kineto_places.c).
  *
  * Instants are marks, beside the events: the time of "Record Window End" is the
  * profiler's, often absurd, and must not stretch anything. */
@@ -17,27 +17,12 @@
 #include "base/alloc.h"
 #include "base/json_in.h"
 #include "base/map.h"
-#include "base/text.h"
 #include "lap/reader.h" /* enum lw_want */
 #include "readers/kineto_args.h"
 #include "readers/kineto_head.h"
+#include "readers/kineto_places.h"
 
 #define CATEGORIES 32 /* known at a glance; Kineto has 20 */
-
-/* What was said of one (pid, tid). */
-struct place {
-    lw_string_id pid, tid;
-    uint32_t track; /* LW_NONE: no event lies there */
-    uint32_t open;  /* the innermost B without E: an event; LW_NONE: none */
-    lw_string_id name;
-    int64_t sort_index;
-};
-
-struct process {
-    lw_string_id pid;
-    lw_string_id name, labels;
-    int64_t sort_index;
-};
 
 struct category {
     lw_string_id id;
@@ -50,15 +35,9 @@ struct lw_kineto {
     unsigned want;
     uint32_t rank; /* index */
     size_t first;  /* event of the file: index */
-    uint32_t last; /* place of the last event; LW_NONE: none */
     struct lw_buf text;
     struct lw_kineto_head head;
-    struct place *places;
-    size_t place_count, place_capacity;
-    struct lw_map place_map;
-    struct process *processes;
-    size_t process_count, process_capacity;
-    struct lw_map process_map;
+    struct lw_kineto_places places;
     struct category categories[CATEGORIES];
     size_t category_count;
     struct lw_trace_losses *losses; /* borrowed */
@@ -88,9 +67,9 @@ struct lw_kineto *lw_kineto_new(struct lw_builder *out, const char *name, unsign
     k->losses = losses;
     k->rank = (uint32_t)trace->rank_count++;
     k->first = trace->event_count;
-    k->last = LW_NONE;
     lw_buf_init(&k->text, 0);
     lw_kineto_head_init(&k->head, out, k->rank);
+    lw_kineto_places_init(&k->places, out, k->rank);
     return k;
 }
 
@@ -100,10 +79,7 @@ void lw_kineto_free(struct lw_kineto *k)
         return;
     lw_buf_release(&k->text);
     lw_kineto_head_release(&k->head);
-    lw_map_release(&k->place_map);
-    lw_map_release(&k->process_map);
-    lw_free(k->places);
-    lw_free(k->processes);
+    lw_kineto_places_release(&k->places);
     lw_free(k);
 }
 
@@ -111,95 +87,6 @@ static bool string_of(struct lw_kineto *k, const struct lw_value *value,
                       lw_string_id *id, struct lw_error *err)
 {
     return lw_kineto_string(k->out, value, &k->text, id, err);
-}
-
-/* Where an event lies */
-
-static bool is_text(const struct lw_kineto *k, lw_string_id id,
-                    const struct lw_value *value)
-{
-    const struct lw_strings *strings = lw_builder_profile(k->out)->strings;
-
-    return !value->escaped && lw_strings_len(strings, id) == value->len &&
-           memcmp(lw_strings_text(strings, id), value->text, value->len) == 0;
-}
-
-static bool is_place(const void *owner, uint32_t number, const void *key)
-{
-    const struct place *a = &((const struct lw_kineto *)owner)->places[number - 1];
-    const struct place *b = key;
-
-    return a->pid == b->pid && a->tid == b->tid;
-}
-
-static bool find_place(struct lw_kineto *k, const struct lw_trace_event *event,
-                       struct place **found, struct lw_error *err)
-{
-    struct place place = { .track = LW_NONE, .open = LW_NONE };
-    uint64_t hash;
-    uint32_t number;
-
-    if (k->last != LW_NONE && is_text(k, k->places[k->last].tid, &event->tid) &&
-        is_text(k, k->places[k->last].pid, &event->pid)) {
-        *found = &k->places[k->last];
-        return true;
-    }
-    if (!string_of(k, &event->pid, &place.pid, err) ||
-        !string_of(k, &event->tid, &place.tid, err))
-        return false;
-    hash = lw_hash_u64((uint64_t)place.pid << 32 | place.tid);
-    number = lw_map_find(&k->place_map, hash, is_place, k, &place);
-    if (!number) {
-        if (k->place_count >= LW_NONE - 1)
-            return lw_fail(err, LW_ERR_LIMIT, "more than 2^32 threads");
-        if (!lw_grow(&k->places, &k->place_capacity, k->place_count + 1, sizeof(place),
-                     err) ||
-            !lw_map_add(&k->place_map, hash, (uint32_t)k->place_count + 1, err))
-            return false;
-        k->places[k->place_count++] = place;
-        number = (uint32_t)k->place_count;
-    }
-    k->last = number - 1;
-    *found = &k->places[k->last];
-    return true;
-}
-
-/* "5555", "stream 7"; -1: no number. */
-static int64_t number_of(const char *text, size_t len)
-{
-    const char *digits = text;
-    int64_t number;
-
-    if (len > 7 && memcmp(text, "stream ", 7) == 0)
-        digits += 7;
-    return lw_text_i64(digits, len - (size_t)(digits - text), &number) && number >= 0
-               ? number
-               : -1;
-}
-
-static bool find_track(struct lw_kineto *k, const struct lw_trace_event *event,
-                       struct place **place, struct lw_error *err)
-{
-    const struct lw_strings *strings = lw_builder_profile(k->out)->strings;
-    struct lw_trace *trace = k->trace;
-    struct lw_track track = { .rank = k->rank, .device = -1 };
-
-    if (!find_place(k, event, place, err))
-        return false;
-    if ((*place)->track != LW_NONE)
-        return true;
-    track.pid = (*place)->pid;
-    track.tid = (*place)->tid;
-    track.number = number_of(lw_strings_text(strings, track.tid),
-                             lw_strings_len(strings, track.tid));
-    if (trace->track_count >= LW_NONE)
-        return lw_fail(err, LW_ERR_LIMIT, "more than 2^32 tracks");
-    if (!lw_grow(&trace->tracks, &trace->track_capacity, trace->track_count + 1,
-                 sizeof(track), err))
-        return false;
-    (*place)->track = (uint32_t)trace->track_count;
-    trace->tracks[trace->track_count++] = track;
-    return true;
 }
 
 /* What kind of event it is */
@@ -247,7 +134,7 @@ static bool find_category(struct lw_kineto *k, const struct lw_value *value,
                           struct category *category, struct lw_error *err)
 {
     for (size_t i = 0; i < k->category_count; i++)
-        if (is_text(k, k->categories[i].id, value)) {
+        if (lw_kineto_is_text(k->out, k->categories[i].id, value)) {
             *category = k->categories[i];
             return true;
         }
@@ -257,13 +144,6 @@ static bool find_category(struct lw_kineto *k, const struct lw_value *value,
     if (k->category_count < CATEGORIES)
         k->categories[k->category_count++] = *category;
     return true;
-}
-
-static bool starts(const struct lw_value *value, const char *prefix)
-{
-    size_t len = strlen(prefix);
-
-    return value->len >= len && memcmp(value->text, prefix, len) == 0;
 }
 
 /* Adding */
@@ -343,12 +223,12 @@ static bool add_span(struct lw_kineto *k, const struct lw_trace_event *from,
     struct lw_event event = { .start_ns = (uint64_t)time_ns, .parent = LW_NONE };
     struct lw_kineto_args args;
     struct category category;
-    struct place *place;
+    struct lw_kineto_place *place;
     uint32_t index;
 
     if (from->phase == 'X')
         event.duration_ns = lw_trace_event_duration(from, k->losses);
-    if (!find_track(k, from, &place, err) ||
+    if (!lw_kineto_track(&k->places, from, &place, err) ||
         !find_category(k, &from->category, &category, err) ||
         !string_of(k, &from->name, &event.name, err) ||
         !lw_kineto_args_read(&args, from, k->out, &k->text, err))
@@ -356,7 +236,7 @@ static bool add_span(struct lw_kineto *k, const struct lw_trace_event *from,
     event.track = place->track;
     event.category = category.id;
     event.kind = category.kind;
-    if (event.kind == LW_EVENT_OP && starts(&from->name, "ProfilerStep#"))
+    if (event.kind == LW_EVENT_OP && lw_value_starts(&from->name, "ProfilerStep#"))
         event.kind = LW_EVENT_RANGE;
     if (from->phase == 'B')
         event.parent = place->open;
@@ -369,7 +249,8 @@ static bool add_span(struct lw_kineto *k, const struct lw_trace_event *from,
     return true;
 }
 
-static void end_open(struct lw_kineto *k, struct place *place, uint64_t end_ns)
+static void end_open(struct lw_kineto *k, struct lw_kineto_place *place,
+                     uint64_t end_ns)
 {
     struct lw_event *event = &k->trace->events[place->open];
 
@@ -382,9 +263,9 @@ static void end_open(struct lw_kineto *k, struct place *place, uint64_t end_ns)
 static bool add_end(struct lw_kineto *k, const struct lw_trace_event *from,
                     int64_t time_ns, struct lw_error *err)
 {
-    struct place *place;
+    struct lw_kineto_place *place;
 
-    if (!find_place(k, from, &place, err))
+    if (!lw_kineto_place(&k->places, from, &place, err))
         return false;
     if (place->open == LW_NONE)
         k->losses->unopened++;
@@ -398,10 +279,10 @@ static bool add_memory(struct lw_kineto *k, const struct lw_trace_event *from,
 {
     struct lw_trace *trace = k->trace;
     struct lw_kineto_args args;
-    struct place *place;
+    struct lw_kineto_place *place;
     uint32_t index;
 
-    if (!find_track(k, from, &place, err) ||
+    if (!lw_kineto_track(&k->places, from, &place, err) ||
         !lw_kineto_args_read(&args, from, k->out, &k->text, err) ||
         (k->want & LW_WANT_ARGS && !string_of(k, &from->args, &args.memory.args, err)))
         return false;
@@ -416,12 +297,12 @@ static bool add_instant(struct lw_kineto *k, const struct lw_trace_event *from,
 {
     struct lw_trace_mark mark = { .time_ns = (uint64_t)time_ns };
     struct category category;
-    struct place *place;
+    struct lw_kineto_place *place;
     uint32_t index;
 
     if (lw_value_is(&from->name, "[memory]"))
         return add_memory(k, from, time_ns, err);
-    if (!find_track(k, from, &place, err) ||
+    if (!lw_kineto_track(&k->places, from, &place, err) ||
         !find_category(k, &from->category, &category, err) ||
         !string_of(k, &from->name, &mark.name, err) ||
         (k->want & LW_WANT_ARGS && !string_of(k, &from->args, &mark.args, err)))
@@ -439,7 +320,7 @@ static bool add_flow(struct lw_kineto *k, const struct lw_trace_event *from,
                      struct lw_error *err)
 {
     struct lw_flow_end end = { .is_backward = from->phase == 'f' };
-    struct place *place;
+    struct lw_kineto_place *place;
     int64_t time_ns;
     uint32_t index;
 
@@ -450,7 +331,7 @@ static bool add_flow(struct lw_kineto *k, const struct lw_trace_event *from,
         return true;
     if (!lw_value_u64(&from->id, &end.id))
         end.id = lw_hash_bytes(from->id.text, from->id.len);
-    if (!find_track(k, from, &place, err))
+    if (!lw_kineto_track(&k->places, from, &place, err))
         return false;
     end.time_ns = (uint64_t)time_ns;
     end.track = place->track;
@@ -484,96 +365,13 @@ static bool add_counter(struct lw_kineto *k, const struct lw_trace_event *from,
     return true;
 }
 
-/* Names */
-
-static bool is_process(const void *owner, uint32_t number, const void *key)
-{
-    const struct lw_kineto *k = owner;
-
-    return k->processes[number - 1].pid == *(const lw_string_id *)key;
-}
-
-static uint32_t find_process(const struct lw_kineto *k, lw_string_id pid)
-{
-    return lw_map_find(&k->process_map, lw_hash_u64(pid), is_process, k, &pid);
-}
-
-/* The process of FROM, whose pointer is good until another is met. */
-static bool get_process(struct lw_kineto *k, const struct lw_trace_event *from,
-                        struct process **process, struct lw_error *err)
-{
-    struct process added = { 0 };
-    uint32_t number;
-
-    if (!string_of(k, &from->pid, &added.pid, err))
-        return false;
-    number = find_process(k, added.pid);
-    if (!number) {
-        if (!lw_grow(&k->processes, &k->process_capacity, k->process_count + 1,
-                     sizeof(added), err) ||
-            !lw_map_add(&k->process_map, lw_hash_u64(added.pid),
-                        (uint32_t)k->process_count + 1, err))
-            return false;
-        k->processes[k->process_count++] = added;
-        number = (uint32_t)k->process_count;
-    }
-    *process = &k->processes[number - 1];
-    return true;
-}
-
-static bool add_of_process(struct lw_kineto *k, const struct lw_trace_event *from,
-                           const struct lw_member *member, struct lw_error *err)
-{
-    struct process *process;
-
-    if (!get_process(k, from, &process, err))
-        return false;
-    if (lw_member_is(member, "name"))
-        return string_of(k, &member->value, &process->name, err);
-    if (lw_member_is(member, "labels"))
-        return string_of(k, &member->value, &process->labels, err);
-    if (lw_member_is(member, "sort_index"))
-        (void)lw_value_i64(&member->value, &process->sort_index);
-    return true;
-}
-
-static bool add_of_thread(struct lw_kineto *k, const struct lw_trace_event *from,
-                          const struct lw_member *member, struct lw_error *err)
-{
-    struct place *place;
-
-    if (!find_place(k, from, &place, err))
-        return false;
-    if (lw_member_is(member, "name"))
-        return string_of(k, &member->value, &place->name, err);
-    if (lw_member_is(member, "sort_index"))
-        (void)lw_value_i64(&member->value, &place->sort_index);
-    return true;
-}
-
-static bool add_metadata(struct lw_kineto *k, const struct lw_trace_event *from,
-                         struct lw_error *err)
-{
-    bool is_thread = starts(&from->name, "thread_");
-    bool is_process = starts(&from->name, "process_");
-
-    for (size_t i = 0; i < from->member_count; i++) {
-        const struct lw_member *member = &from->members[i];
-
-        if ((is_thread && !add_of_thread(k, from, member, err)) ||
-            (is_process && !add_of_process(k, from, member, err)))
-            return false;
-    }
-    return true;
-}
-
 bool lw_kineto_add_event(struct lw_kineto *k, const struct lw_trace_event *event,
                          struct lw_error *err)
 {
     int64_t time_ns;
 
     switch (event->phase) {
-    case 'M': return add_metadata(k, event, err);
+    case 'M': return lw_kineto_places_name(&k->places, event, err);
     case 's':
     case 'f': return add_flow(k, event, err);
     case 't': return true;
@@ -622,29 +420,12 @@ bool lw_kineto_finish(struct lw_kineto *k, uint64_t event_count, struct lw_error
 {
     uint64_t end_ns = 0;
 
-    for (size_t i = 0; i < k->place_count; i++) {
-        struct place *place = &k->places[i];
-        struct lw_track *track;
-        uint32_t number;
-
-        for (; place->open != LW_NONE; k->losses->unclosed++) {
+    for (size_t i = 0; i < k->places.count; i++)
+        for (; k->places.list[i].open != LW_NONE; k->losses->unclosed++) {
             end_ns = end_ns ? end_ns : last_ns(k);
-            end_open(k, place, end_ns);
+            end_open(k, &k->places.list[i], end_ns);
         }
-        if (place->track == LW_NONE)
-            continue;
-        track = &k->trace->tracks[place->track];
-        track->name = place->name;
-        track->sort_index = place->sort_index;
-        number = find_process(k, place->pid);
-        if (number) {
-            const struct process *process = &k->processes[number - 1];
-
-            track->process_name = process->name;
-            track->process_labels = process->labels;
-            track->process_sort_index = process->sort_index;
-        }
-    }
+    lw_kineto_places_finish(&k->places);
     k->trace->ranks[k->rank].event_count = event_count;
     if (k->trace->event_count > k->first)
         k->trace->ranks[k->rank].first_ns = k->trace->events[k->first].start_ns;

@@ -65,7 +65,6 @@ struct lw_trace_events {
     uint8_t state;            /* enum state of the .c */
     bool is_mending;          /* quotes are looked at twice */
     bool wants_more;          /* the window was too short for it */
-    uint64_t wasted_bytes;    /* read for what turned out to be broken */
     struct lw_member *memory; /* owned */
     size_t memory_count, memory_capacity;
 };
@@ -73,8 +72,7 @@ struct lw_trace_events {
 void lw_trace_events_init(struct lw_trace_events *in, struct lw_stream *stream);
 void lw_trace_events_release(struct lw_trace_events *in);
 
-/* What comes next. Fails if the file is no trace at all, for memory, and if more of it
- * is broken than could be by accident. */
+/* What comes next. Fails if the file is no trace at all, and for memory. */
 bool lw_trace_events_next(struct lw_trace_events *in, enum lw_trace_item *item,
                           struct lw_error *err) LW_MUST_CHECK;
 
@@ -102,6 +100,12 @@ static inline bool lw_value_is(const struct lw_value *value, const char *text)
 
     return value->len == len && value->form != LW_VALUE_NESTED &&
            __builtin_memcmp(value->text, text, len) == 0;
+}
+static inline bool lw_value_starts(const struct lw_value *value, const char *prefix)
+{
+    size_t len = __builtin_strlen(prefix);
+
+    return value->len >= len && __builtin_memcmp(value->text, prefix, len) == 0;
 }
 static inline bool lw_member_is(const struct lw_member *member, const char *key)
 {
