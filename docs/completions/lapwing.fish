@@ -56,7 +56,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from report' -l state -x -a 'wall
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l error -d 'how far off shares of samples may be; JSON and CSV always say it'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l by -x -a '' -d 'what the rows are: the list of views says which there are'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l rank -x -a '' -d 'only this rank of a job'
-complete -c lapwing -n '__fish_seen_subcommand_from report' -l range -x -a '' -d 'only the time of the first range, or the N-th from 0, whose name holds NAME: ProfilerStep#7, Step@2 (critical, sync)'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l range -x -a '' -d 'only the time of the first range, or the N-th from 0, whose name holds NAME: ProfilerStep#7, Step@2 (critical)'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l compat -x -a 'none tb hta torch' -d 'with another tool'\''s definitions, where they differ: tb is TensorBoard'\''s profiler plugin, hta Holistic Trace Analysis, torch key_averages() itself'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l diff -d 'of two profiles, what is more or less in the second, by function; the biggest changes first'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l json -d 'as JSON, all rows'

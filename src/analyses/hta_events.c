@@ -195,6 +195,25 @@ void lw_hta_events_release(struct lw_hta_events *events)
     memset(events, 0, sizeof(*events));
 }
 
+bool lw_hta_visit_ranks(const struct lw_trace_scope *scope, lw_hta_visit *visit,
+                        void *context, struct lw_error *err)
+{
+    struct lw_hta hta;
+    bool done = lw_hta_init(&hta, scope->profile, err);
+
+    for (uint32_t i = 0; done && i < scope->trace->rank_count; i++) {
+        struct lw_hta_events events;
+
+        if (!scope->ranks[i])
+            continue;
+        done = lw_hta_events_init(&events, &hta, i, err) &&
+               (events.count == 0 || visit(context, &hta, i, &events, err));
+        lw_hta_events_release(&events);
+    }
+    lw_hta_release(&hta);
+    return done;
+}
+
 static unsigned bit_of(const struct lw_hta_event *event)
 {
     static const unsigned bits[] = {
@@ -251,6 +270,16 @@ int64_t lw_hta_busy_us(const struct lw_hta_events *events, unsigned bits)
     while (next_stretch(&merging, &start_us, &end_us))
         total_us += end_us - start_us;
     return total_us;
+}
+
+int64_t lw_hta_span_us(const struct lw_hta_events *events)
+{
+    int64_t last_us = events->list[0].end_us;
+
+    for (size_t i = 1; i < events->count; i++)
+        if (events->list[i].end_us > last_us)
+            last_us = events->list[i].end_us;
+    return last_us - events->list[0].start_us;
 }
 
 struct change {

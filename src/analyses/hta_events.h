@@ -9,7 +9,13 @@
 #ifndef LW_ANALYSES_HTA_EVENTS_H
 #define LW_ANALYSES_HTA_EVENTS_H
 
+#include "analyses/trace_scope.h"
 #include "analyses/work_kinds.h"
+
+/* What a view notes where that leaves nothing. */
+#define LW_HTA_NOTHING \
+    "HTA has nothing to say here: it takes work that has a stream and, of several " \
+    "steps, none that the last one launched."
 
 struct lw_hta {
     const struct lw_profile *profile;
@@ -54,6 +60,14 @@ bool lw_hta_events_init(struct lw_hta_events *events, const struct lw_hta *hta,
                         uint32_t rank, struct lw_error *err) LW_MUST_CHECK;
 void lw_hta_events_release(struct lw_hta_events *events); /* zeroed is fine */
 
+/* What to do with the EVENTS of RANK, which may be put in another order. */
+typedef bool lw_hta_visit(void *context, const struct lw_hta *hta, uint32_t rank,
+                          struct lw_hta_events *events, struct lw_error *err);
+/* Call VISIT for each rank that is meant and did anything on a device that was not
+ * dropped. */
+bool lw_hta_visit_ranks(const struct lw_trace_scope *scope, lw_hta_visit *visit,
+                        void *context, struct lw_error *err) LW_MUST_CHECK;
+
 /* Kinds as bits, in the order in which it names them. */
 enum lw_hta_bit {
     LW_HTA_COMPUTATION = 1,
@@ -71,5 +85,7 @@ bool lw_hta_sweep(const struct lw_hta_events *events, unsigned bits,
 /* The time that events of the kinds in BITS (0: all, of whatever kind) took together;
  * overlaps count once. */
 int64_t lw_hta_busy_us(const struct lw_hta_events *events, unsigned bits);
+/* From the start of the first to the latest end; there is at least one. */
+int64_t lw_hta_span_us(const struct lw_hta_events *events);
 
 #endif

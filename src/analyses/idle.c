@@ -383,7 +383,9 @@ static void add_notes(const struct view *view, const struct lw_query *query)
 {
     struct lw_table *table = view->table;
 
-    if (table->row_count == 0)
+    if (table->row_count == 0 && view->as_hta)
+        lw_table_note(table, LW_HTA_NOTHING);
+    else if (table->row_count == 0)
         lw_table_note(table, "There is no gap: a device with one piece of work, or "
                              "with work all the time, never waits.");
     else if (view->as_hta)

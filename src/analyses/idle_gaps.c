@@ -268,18 +268,17 @@ static bool add_event_as_hta(struct lw_idle_gaps *gaps, const struct lw_hta *hta
     return add_gap(gaps, &gap, err);
 }
 
-static bool add_rank_as_hta(struct lw_idle_gaps *gaps, const struct lw_hta *hta,
-                            uint32_t rank, struct lw_error *err)
+static bool add_rank_as_hta(void *context, const struct lw_hta *hta, uint32_t rank,
+                            struct lw_hta_events *events, struct lw_error *err)
 {
+    struct lw_idle_gaps *gaps = context;
     struct lw_idle_lane lane = { .rank = rank, .device = -1, .track = LW_NONE };
     const struct lw_hta_event *before = NULL;
-    struct lw_hta_events events;
-    bool done = lw_hta_events_init(&events, hta, rank, err);
+    bool done = true;
 
-    if (done && events.count > 1)
-        qsort(events.list, events.count, sizeof(*events.list), compare_streams);
-    for (size_t i = 0; done && i < events.count; i++) {
-        const struct lw_hta_event *event = &events.list[i];
+    qsort(events->list, events->count, sizeof(*events->list), compare_streams);
+    for (size_t i = 0; done && i < events->count; i++) {
+        const struct lw_hta_event *event = &events->list[i];
 
         if (!lw_event_is_work(&hta->trace->events[event->event]))
             continue;
@@ -293,23 +292,14 @@ static bool add_rank_as_hta(struct lw_idle_gaps *gaps, const struct lw_hta *hta,
             gaps->lanes[gaps->lane_count - 1].work_count++;
         before = event;
     }
-    lw_hta_events_release(&events);
     return done;
 }
 
 bool lw_idle_gaps_init_hta(struct lw_idle_gaps *gaps,
                            const struct lw_trace_scope *scope, struct lw_error *err)
 {
-    struct lw_hta hta;
-    bool done;
-
     memset(gaps, 0, sizeof(*gaps));
-    done = lw_hta_init(&hta, scope->profile, err);
-    for (uint32_t i = 0; done && i < scope->trace->rank_count; i++)
-        if (scope->ranks[i])
-            done = add_rank_as_hta(gaps, &hta, i, err);
-    lw_hta_release(&hta);
-    return done;
+    return lw_hta_visit_ranks(scope, add_rank_as_hta, gaps, err);
 }
 
 void lw_idle_gaps_release(struct lw_idle_gaps *gaps)

@@ -250,8 +250,9 @@ static void set_title(const struct view *view, bool by_stream, bool as_hta)
         lw_buf_add_text(&text, "Queues of streams");
     } else {
         lw_units_add_count(&text, (int64_t)view->launches.count);
-        lw_buf_addf(&text, " launches: %zu short, %zu late, %zu slow calls", shorts,
-                    lates, slows);
+        lw_buf_addf(&text, " launch%s: %zu short, %zu late, %zu slow call%s",
+                    view->launches.count == 1 ? "" : "es", shorts, lates, slows,
+                    slows == 1 ? "" : "s");
     }
     if (as_hta)
         lw_buf_add_text(&text, ", as Holistic Trace Analysis has it");
@@ -259,6 +260,13 @@ static void set_title(const struct view *view, bool by_stream, bool as_hta)
     lw_trace_scope_add_text(view->scope, &text);
     lw_table_set_title(view->table, "%s", lw_analysis_text(view->table, &text));
     lw_buf_release(&text);
+}
+
+static void note_left_out(struct lw_table *table, size_t count, const char *which)
+{
+    if (count > 0)
+        lw_table_note(table, "Left out: %zu piece%s of work %s.", count,
+                      count == 1 ? "" : "s", which);
 }
 
 static void add_notes(const struct view *view, const struct lw_query *query)
@@ -281,16 +289,9 @@ static void add_notes(const struct view *view, const struct lw_query *query)
                                    : "");
     if (query->compat == LW_COMPAT_HTA || lw_query_is_by(query, "stream"))
         return;
-    if (launches->unknown_count > 0)
-        lw_table_note(table,
-                      "%zu pieces of work are left out: their launch is not in "
-                      "the trace.",
-                      launches->unknown_count);
-    if (launches->later_count > 0)
-        lw_table_note(table,
-                      "%zu pieces of work are left out that were not the first "
-                      "of their call (graphs).",
-                      launches->later_count);
+    note_left_out(table, launches->unknown_count, "whose launch is not in the trace");
+    note_left_out(table, launches->later_count,
+                  "that came behind the first of a call (graphs)");
 }
 
 static bool run_view(struct view *view, const struct lw_query *query,

@@ -113,14 +113,15 @@ static uint32_t hta_call_of(const struct lw_hta *hta, const struct lw_hta_event 
     return LW_NONE;
 }
 
-static bool add_rank_as_hta(struct lw_launches *launches, const struct lw_hta *hta,
-                            uint32_t rank, struct lw_error *err)
+static bool add_rank_as_hta(void *context, const struct lw_hta *hta, uint32_t rank,
+                            struct lw_hta_events *events, struct lw_error *err)
 {
-    struct lw_hta_events events;
-    bool done = lw_hta_events_init(&events, hta, rank, err);
+    struct lw_launches *launches = context;
+    bool done = true;
 
-    for (size_t i = 0; done && i < events.count; i++) {
-        const struct lw_hta_event *work = &events.list[i];
+    (void)rank;
+    for (size_t i = 0; done && i < events->count; i++) {
+        const struct lw_hta_event *work = &events->list[i];
         uint32_t call = hta_call_of(hta, work, HTA_LAUNCHES);
         struct lw_launch launch = { .call = call, .work = work->event };
         int64_t end_us;
@@ -136,23 +137,14 @@ static bool add_rank_as_hta(struct lw_launches *launches, const struct lw_hta *h
         launch.delay_ns = (work->start_us - end_us) * 1000;
         done = add_launch(launches, &launch, err);
     }
-    lw_hta_events_release(&events);
     return done;
 }
 
 bool lw_launches_init_hta(struct lw_launches *launches,
                           const struct lw_trace_scope *scope, struct lw_error *err)
 {
-    struct lw_hta hta;
-    bool done;
-
     memset(launches, 0, sizeof(*launches));
-    done = lw_hta_init(&hta, scope->profile, err);
-    for (uint32_t i = 0; done && i < scope->trace->rank_count; i++)
-        if (scope->ranks[i])
-            done = add_rank_as_hta(launches, &hta, i, err);
-    lw_hta_release(&hta);
-    return done;
+    return lw_hta_visit_ranks(scope, add_rank_as_hta, launches, err);
 }
 
 void lw_launches_release(struct lw_launches *launches)
@@ -223,15 +215,14 @@ bool lw_queue_changes_init(struct lw_queue_changes *changes,
     return true;
 }
 
-static bool add_queues_as_hta(struct lw_queue_changes *changes,
-                              const struct lw_hta *hta, uint32_t rank,
-                              struct lw_error *err)
+static bool add_queues_as_hta(void *context, const struct lw_hta *hta, uint32_t rank,
+                              struct lw_hta_events *events, struct lw_error *err)
 {
-    struct lw_hta_events events;
-    bool done = lw_hta_events_init(&events, hta, rank, err);
+    struct lw_queue_changes *changes = context;
+    bool done = true;
 
-    for (size_t i = 0; done && i < events.count; i++) {
-        const struct lw_hta_event *work = &events.list[i];
+    for (size_t i = 0; done && i < events->count; i++) {
+        const struct lw_hta_event *work = &events->list[i];
         uint32_t call = hta_call_of(hta, work, HTA_QUEUES);
         struct lw_queue_change change = { .rank = rank,
                                           .device = -1,
@@ -244,25 +235,17 @@ static bool add_queues_as_hta(struct lw_queue_changes *changes,
         done = add_changes(changes, change, (uint64_t)call_us * 1000,
                            (uint64_t)work->start_us * 1000, err);
     }
-    lw_hta_events_release(&events);
     return done;
 }
 
 bool lw_queue_changes_init_hta(struct lw_queue_changes *changes,
                                const struct lw_trace_scope *scope, struct lw_error *err)
 {
-    struct lw_hta hta;
-    bool done;
-
     memset(changes, 0, sizeof(*changes));
-    done = lw_hta_init(&hta, scope->profile, err);
-    for (uint32_t i = 0; done && i < scope->trace->rank_count; i++)
-        if (scope->ranks[i])
-            done = add_queues_as_hta(changes, &hta, i, err);
-    if (done)
-        sort_changes(changes);
-    lw_hta_release(&hta);
-    return done;
+    if (!lw_hta_visit_ranks(scope, add_queues_as_hta, changes, err))
+        return false;
+    sort_changes(changes);
+    return true;
 }
 
 void lw_queue_changes_release(struct lw_queue_changes *changes)

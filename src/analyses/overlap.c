@@ -87,27 +87,28 @@ static bool find_devices(struct devices *devices, const struct lw_trace_scope *s
 }
 
 /* As Holistic Trace Analysis: its microseconds as ns. */
-static bool fill_as_hta(struct device *device, const struct lw_hta_events *events,
-                        struct lw_error *err)
+static bool add_device_as_hta(void *context, const struct lw_hta *hta, uint32_t rank,
+                              struct lw_hta_events *events, struct lw_error *err)
 {
     const unsigned both = LW_HTA_COMPUTATION | LW_HTA_COMMUNICATION;
+    struct devices *devices = context;
+    struct device *device = &devices->list[devices->count++];
     int64_t pairs_us[LW_HTA_COMBINATIONS];
-    int64_t last_us = events->list[0].end_us;
 
+    (void)hta;
+    device->rank = rank;
+    device->device = -1;
     if (!lw_hta_sweep(events, both, pairs_us, err) ||
         !lw_hta_sweep(events, both | LW_HTA_MEMORY, device->times_ns, err))
         return false;
     for (size_t i = 0; i < LW_HTA_COMBINATIONS; i++)
         device->times_ns[i] *= 1000;
-    for (size_t i = 0; i < events->count; i++)
-        if (events->list[i].end_us > last_us)
-            last_us = events->list[i].end_us;
     device->computation_ns = lw_hta_busy_us(events, LW_HTA_COMPUTATION) * 1000;
     device->communication_ns = lw_hta_busy_us(events, LW_HTA_COMMUNICATION) * 1000;
     device->memory_ns = lw_hta_busy_us(events, LW_HTA_MEMORY) * 1000;
     device->hidden_ns = pairs_us[both] * 1000;
     device->busy_ns = lw_hta_busy_us(events, 0) * 1000;
-    device->span_ns = (last_us - events->list[0].start_us) * 1000;
+    device->span_ns = lw_hta_span_us(events) * 1000;
     return true;
 }
 
@@ -115,31 +116,9 @@ static bool find_devices_as_hta(struct devices *devices,
                                 const struct lw_trace_scope *scope,
                                 struct lw_error *err)
 {
-    struct lw_hta hta;
-    bool done = lw_hta_init(&hta, scope->profile, err);
-
-    if (done) {
-        devices->list =
-            lw_zalloc(scope->trace->rank_count + 1, sizeof(*devices->list), err);
-        done = devices->list != NULL;
-    }
-    for (uint32_t i = 0; done && i < scope->trace->rank_count; i++) {
-        struct lw_hta_events events;
-
-        if (!scope->ranks[i])
-            continue;
-        done = lw_hta_events_init(&events, &hta, i, err);
-        if (done && events.count > 0) {
-            struct device *device = &devices->list[devices->count++];
-
-            device->rank = i;
-            device->device = -1;
-            done = fill_as_hta(device, &events, err);
-        }
-        lw_hta_events_release(&events);
-    }
-    lw_hta_release(&hta);
-    return done;
+    devices->list =
+        lw_zalloc(scope->trace->rank_count + 1, sizeof(*devices->list), err);
+    return devices->list && lw_hta_visit_ranks(scope, add_device_as_hta, devices, err);
 }
 
 static void add_ranks(struct lw_table *table, const struct lw_trace_scope *scope,
@@ -254,7 +233,9 @@ static bool run_devices(const struct lw_trace_scope *scope,
         set_title(table, scope, "Communication against computation", as_hta);
         add_ranks(table, scope, &devices);
     }
-    if (done && !has_communication(&devices))
+    if (done && as_hta && devices.count == 0)
+        lw_table_note(table, LW_HTA_NOTHING);
+    else if (done && !has_communication(&devices))
         lw_table_note(table, "No device communicated: there is one rank, or its "
                              "collectives ran on the host.");
     else if (done && !by_kind)

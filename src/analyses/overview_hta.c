@@ -18,23 +18,27 @@ static const struct lw_column columns[] = {
 };
 /* clang-format on */
 
-/* Where the rounding to microseconds left so many negative durations that more was
- * computed than there was time, it stops with an AssertionError. */
-static bool add_rank(struct lw_table *table, const struct lw_trace *trace,
-                     uint32_t rank, const struct lw_hta_events *events)
-{
-    int64_t last_us = events->list[0].end_us;
-    int64_t span_us, idle_us, computation_us, other_us;
+struct breakdown {
+    struct lw_table *table;
+    bool stops;      /* it would, with an AssertionError */
+    bool drops_step; /* the last one */
+};
 
-    for (size_t i = 0; i < events->count; i++)
-        if (events->list[i].end_us > last_us)
-            last_us = events->list[i].end_us;
-    span_us = last_us - events->list[0].start_us;
-    idle_us = span_us - lw_hta_busy_us(events, 0);
-    computation_us = lw_hta_busy_us(events, LW_HTA_COMPUTATION);
-    other_us = span_us - computation_us - idle_us;
+/* Where the rounding to microseconds left so many negative durations that more was
+ * computed than there was time, it stops. */
+static bool add_rank(void *context, const struct lw_hta *hta, uint32_t rank,
+                     struct lw_hta_events *events, struct lw_error *err)
+{
+    struct breakdown *breakdown = context;
+    struct lw_table *table = breakdown->table;
+    int64_t span_us = lw_hta_span_us(events);
+    int64_t idle_us = span_us - lw_hta_busy_us(events, 0);
+    int64_t computation_us = lw_hta_busy_us(events, LW_HTA_COMPUTATION);
+    int64_t other_us = span_us - computation_us - idle_us;
+
+    (void)err; /* the table keeps its own failure */
     lw_table_row(table, 0);
-    lw_table_add_integer(table, lw_trace_rank_number(trace, rank));
+    lw_table_add_integer(table, lw_trace_rank_number(hta->trace, rank));
     lw_table_add_integer(table, idle_us * 1000);
     lw_analysis_add_share(table, (double)idle_us, (double)span_us);
     lw_table_add_integer(table, computation_us * 1000);
@@ -42,7 +46,9 @@ static bool add_rank(struct lw_table *table, const struct lw_trace *trace,
     lw_table_add_integer(table, other_us * 1000);
     lw_analysis_add_share(table, (double)other_us, (double)span_us);
     lw_table_add_integer(table, span_us * 1000);
-    return idle_us <= span_us && computation_us <= span_us && other_us >= 0;
+    breakdown->stops |= idle_us > span_us || computation_us > span_us || other_us < 0;
+    breakdown->drops_step |= hta->last_step_us != NULL;
+    return true;
 }
 
 static void set_title(struct lw_table *table, const struct lw_trace_scope *scope)
@@ -56,12 +62,25 @@ static void set_title(struct lw_table *table, const struct lw_trace_scope *scope
     lw_buf_release(&text);
 }
 
+static void add_notes(const struct breakdown *breakdown)
+{
+    if (breakdown->table->row_count == 0)
+        lw_table_note(breakdown->table, LW_HTA_NOTHING);
+    if (breakdown->stops)
+        lw_table_note(breakdown->table,
+                      "HTA itself stops here with an AssertionError: its rounding to "
+                      "whole microseconds makes durations negative.");
+    if (breakdown->drops_step)
+        lw_table_note(breakdown->table,
+                      "HTA leaves out the last step, and what it launched.");
+}
+
 bool lw_overview_hta(const struct lw_profile *profile, const struct lw_query *query,
                      struct lw_table *table, struct lw_error *err)
 {
+    struct breakdown breakdown = { .table = table };
     struct lw_trace_scope scope;
-    struct lw_hta hta = { 0 };
-    bool done, passes = true;
+    bool done;
 
     lw_table_init(table, columns, sizeof(columns) / sizeof(columns[0]));
     if (!lw_query_is_by(query, "category"))
@@ -70,30 +89,13 @@ bool lw_overview_hta(const struct lw_profile *profile, const struct lw_query *qu
                        query->by);
     done = lw_trace_scope_init(&scope, profile, query, "overview", err) &&
            lw_trace_scope_wants_device(&scope, "HTA's overview", err) &&
-           lw_hta_init(&hta, profile, err);
-    if (done)
-        set_title(table, &scope);
-    for (uint32_t i = 0; done && i < scope.trace->rank_count; i++) {
-        struct lw_hta_events events;
-
-        if (!scope.ranks[i])
-            continue;
-        done = lw_hta_events_init(&events, &hta, i, err);
-        if (done && events.count > 0)
-            passes &= add_rank(table, scope.trace, i, &events);
-        lw_hta_events_release(&events);
-    }
-    if (done && !passes)
-        lw_table_note(table,
-                      "HTA itself stops here with an AssertionError: its "
-                      "rounding to whole microseconds makes durations negative.");
-    if (done && hta.last_step_us)
-        lw_table_note(table, "HTA leaves out the last step, and what it launched.");
+           lw_hta_visit_ranks(&scope, add_rank, &breakdown, err);
     if (done) {
+        set_title(table, &scope);
+        add_notes(&breakdown);
         lw_analysis_note_losses(profile, table);
         done = lw_analysis_arrange(table, query, err);
     }
-    lw_hta_release(&hta);
     lw_trace_scope_release(&scope);
     return done;
 }

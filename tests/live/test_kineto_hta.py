@@ -2,8 +2,8 @@
 launch and overview say with --compat hta: number by number, of its version 0.5.0 (hta)
 and 0.6.1 (htagit).
 
-Bugs are those of the peers, by their numbers in shared/research/torch_ecosystem.md, 0.1.
-Times are whole microseconds of its rounding (bug 8), so they are equal, not near.
+Bugs are the peers', by their numbers in shared/research/torch_ecosystem.md, 0.1. Times
+are whole microseconds of its rounding (bug 8), so they are equal, not near.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def same(ours: float | None, theirs: str, digits: int | None = None) -> bool:
 
 
 def stream_waits_us(name: str) -> float:
-    """How long streams waited for others while nothing computed. (Few, so one by one.)"""
+    """How long streams waited for others while nothing computed, us by us."""
     events = [e for e in raw(trace(TRACES[name])) if "stream" in e.get("args", {})]
     work = [e for e in events if e["cat"] == "kernel"]
     waits = [e for e in events if e["name"] == "Stream Wait Event"]
@@ -90,7 +90,7 @@ def stream_waits_us(name: str) -> float:
 
 
 def later_us(name: str, version: str) -> float:
-    """0.6.1 no longer takes a wait of a stream for computation; --compat hta is 0.5.0."""
+    """0.6.1 takes no wait of a stream for computation; --compat hta is 0.5.0."""
     return stream_waits_us(name) if version == "htagit" and "cp_" in name else 0
 
 
@@ -113,9 +113,7 @@ def test_every_file_of_the_reference_is_compared_here(version: str) -> None:
 @named
 @by_version
 def test_temporal_breakdown(lapwing: str, name: str, version: str) -> None:
-    table = report(
-        lapwing, trace(TRACES[name]), "overview", "--compat", "hta"
-    )
+    table = report(lapwing, trace(TRACES[name]), "overview", "--compat", "hta")
     stops = any("AssertionError" in note for note in table["notes"])
     assert stops == (name in NO_TEMPORAL), "bug 8"
     if stops:
@@ -156,7 +154,9 @@ def test_communication_against_computation(
 def test_kinds_at_the_same_time(
     lapwing: str, name: str, version: str, file: str
 ) -> None:
-    rows = {row["kind"]: row for row in rows_of(lapwing, name, "overlap", "--by", "kind")}
+    rows = {
+        row["kind"]: row for row in rows_of(lapwing, name, "overlap", "--by", "kind")
+    }
     theirs = reference(version, name, f"gpu_kernel_breakdown{file}.0.csv")
     waits = later_us(name, version)
     assert set(rows) == {row["kernel_type"] for row in theirs if float(row["sum"])}
@@ -174,9 +174,11 @@ def test_kinds_at_the_same_time(
 @by_version
 def test_ranges_on_devices(lapwing: str, name: str, version: str) -> None:
     if name not in WITH_RANGES:
-        assert not (FOLDER / f"reference/{version}/{name}").joinpath(
-            "gpu_user_annotation_breakdown.csv"
-        ).exists()
+        assert (
+            not (FOLDER / f"reference/{version}/{name}")
+            .joinpath("gpu_user_annotation_breakdown.csv")
+            .exists()
+        )
         return
     rows = {
         (row["rank"], row["range"]): row
@@ -277,7 +279,7 @@ def queue_reference(version: str, name: str) -> dict[tuple[int, int], dict[str, 
 @by_version
 def test_queues(lapwing: str, name: str, version: str) -> None:
     """Where a launch and a start share a microsecond, the order is left to an unstable
-    sort: another CPU, or NPY_DISABLE_CPU_FEATURES, and HTA says something else. (Not one
+    sort: another CPU, or NPY_DISABLE_CPU_FEATURES, and HTA says something else. (None
     of the sixteen.) Each such pair that it turns round takes 2 from the sum."""
     rows = {
         (row["rank"], row["stream"]): row
