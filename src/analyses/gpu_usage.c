@@ -19,6 +19,7 @@ struct adding {
     uint64_t start_ns, end_ns;
     enum lw_compat compat;
     uint8_t *on_tensor_cores; /* owned: of each string, 1 no, 2 yes; 0: not asked */
+    size_t first_gpu;         /* of the rank, in the trace */
 };
 
 /* ---- the kernels -------------------------------------------------------------------- */
@@ -244,12 +245,18 @@ static void find_shares(struct adding *a, struct lw_gpu_usage *usage)
     usage->tensor_share = sum > 0 ? tensor / sum : NAN;
 }
 
-static const struct lw_trace_gpu *find_gpu(const struct lw_trace *trace, uint32_t rank,
-                                           int32_t device)
+/* A machine has fewer GPUs than this; a file can say anything. */
+#define MOST_GPUS 256
+
+/* Those of a rank lie together, as its file lists them. */
+static const struct lw_trace_gpu *find_gpu(const struct adding *a, int32_t device)
 {
-    for (size_t i = 0; i < trace->gpu_count; i++)
-        if (trace->gpus[i].rank == rank && trace->gpus[i].id == device)
-            return &trace->gpus[i];
+    for (size_t i = a->first_gpu;
+         i < a->trace->gpu_count && a->trace->gpus[i].rank == a->rank &&
+         i - a->first_gpu < MOST_GPUS;
+         i++)
+        if (a->trace->gpus[i].id == device)
+            return &a->trace->gpus[i];
     return NULL;
 }
 
@@ -259,7 +266,7 @@ static bool add_usage(struct adding *a, size_t first, size_t end, struct lw_erro
     int32_t device = usages->kernels[first].device;
     struct lw_gpu_usage usage = { .rank = a->rank,
                                   .device = device,
-                                  .gpu = find_gpu(a->trace, a->rank, device),
+                                  .gpu = find_gpu(a, device),
                                   .first = first,
                                   .count = end - first };
 
@@ -286,6 +293,8 @@ bool lw_gpu_usages_add(struct lw_gpu_usages *usages, const struct lw_profile *pr
     size_t first = usages->kernel_count;
     bool done;
 
+    while (a.first_gpu < a.trace->gpu_count && a.trace->gpus[a.first_gpu].rank != rank)
+        a.first_gpu++;
     a.on_tensor_cores = lw_zalloc(lw_strings_count(profile->strings), 1, err);
     done = a.on_tensor_cores && collect(&a, err);
     for (size_t end = first; done && end < usages->kernel_count; first = end) {

@@ -22,42 +22,47 @@
     { "min_ns", "min", LW_UNIT_NS, false }
 #define METRICS \
     { "blocks_per_sm", "blocks/SM", LW_UNIT_NUMBER, false }, \
-    { "occupancy_share", "occupancy", LW_UNIT_SHARE, false }, \
-    { "tensor_cores", "tensor cores", LW_UNIT_TEXT, false }
+    { "occupancy_share", "occupancy", LW_UNIT_SHARE, false }
+#define NAME { "name", "kernel", LW_UNIT_TEXT, true } /* the first text: patterns match it */
+#define TENSOR { "tensor_cores", "tensor cores", LW_UNIT_TEXT, false }
+#define OP \
+    { "op", "op", LW_UNIT_TEXT, true }, \
+    { "op_tensor_cores", "op could use them", LW_UNIT_TEXT, false }
 
 static const struct lw_column name_columns[] = {
     TIMES,
     METRICS,
+    NAME,
+    TENSOR,
     { "kind", "kind", LW_UNIT_TEXT, false },
-    { "name", "kernel", LW_UNIT_TEXT, true },
 };
 
 static const struct lw_column op_columns[] = {
     TIMES,
     METRICS,
-    { "op", "op", LW_UNIT_TEXT, true },
-    { "op_tensor_cores", "op could use them", LW_UNIT_TEXT, false },
-    { "name", "kernel", LW_UNIT_TEXT, true },
+    NAME,
+    TENSOR,
+    OP,
 };
 
 static const struct lw_column shape_columns[] = {
     TIMES,
     METRICS,
-    { "grid", "grid", LW_UNIT_TEXT, false },
-    { "block", "block", LW_UNIT_TEXT, false },
     { "registers", "registers", LW_UNIT_COUNT, false },
     { "shared_bytes", "shared", LW_UNIT_BYTES, false },
-    { "op", "op", LW_UNIT_TEXT, true },
-    { "op_tensor_cores", "op could use them", LW_UNIT_TEXT, false },
-    { "name", "kernel", LW_UNIT_TEXT, true },
+    NAME,
+    TENSOR,
+    OP,
+    { "grid", "grid", LW_UNIT_TEXT, false },
+    { "block", "block", LW_UNIT_TEXT, false },
 };
 
 static const struct lw_column hta_columns[] = {
     { "rank", "rank", LW_UNIT_COUNT, false },
     TIMES,
     { "sd_ns", "sd", LW_UNIT_NS, false },
+    NAME,
     { "kind", "kind", LW_UNIT_TEXT, false },
-    { "name", "kernel", LW_UNIT_TEXT, true },
 };
 /* clang-format on */
 
@@ -195,7 +200,6 @@ static void add_metrics(const struct listing *l, struct lw_table *table,
     lw_analysis_add_share(table, group->occupancy,
                           as_tb && group->occupancy_ns > 0 ? all_ns
                                                            : group->occupancy_ns);
-    add_words(table, group->on_tensor_cores ? "yes" : "no");
 }
 
 /* "56 x 1 x 1" */
@@ -242,6 +246,7 @@ static void add_row(const struct listing *l, struct lw_table *table,
                     const struct lw_kernel_group *group)
 {
     bool as_hta = l->query->compat == LW_COMPAT_HTA;
+    bool is_by_shape = lw_query_is_by(l->query, "shape");
 
     lw_table_row(table, 0);
     if (as_hta)
@@ -252,17 +257,21 @@ static void add_row(const struct listing *l, struct lw_table *table,
         lw_table_add_integer(table, (int64_t)llround(lw_kernel_group_sd(group)));
     else
         add_metrics(l, table, group);
-    if (lw_query_is_by(l->query, "shape")) {
-        add_shape(table, group->key.grid);
-        add_shape(table, group->key.block);
+    if (is_by_shape) {
         add_count(table, group->key.registers);
         add_count(table, group->key.shared_bytes);
     }
+    add_string(table, l->scope.profile, group->key.name);
+    if (!as_hta)
+        add_words(table, group->on_tensor_cores ? "yes" : "no");
     if (has_ops(l->query))
         add_op(l, table, group->key.op);
     else
         add_words(table, kind_name(group->kind));
-    add_string(table, l->scope.profile, group->key.name);
+    if (is_by_shape) {
+        add_shape(table, group->key.grid);
+        add_shape(table, group->key.block);
+    }
 }
 
 static void set_title(const struct listing *l, struct lw_table *table)

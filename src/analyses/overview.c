@@ -311,6 +311,9 @@ static void note_all(const struct lw_overview *o, const struct lw_query *query,
         lw_table_note(table,
                       "The mean over all ranks; one of them: --rank N. What they "
                       "waited for: lapwing report ranks");
+    if (lw_query_is_by(query, "category"))
+        lw_table_note(table, "Step by step: --by step. What ran: lapwing report ops, "
+                             "lapwing report kernels");
     lw_analysis_note_losses(o->scope.profile, table);
 }
 

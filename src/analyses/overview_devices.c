@@ -17,47 +17,51 @@
 
 /* ---- tensor cores, as the plugin has them ------------------------------------------- */
 
-/* Kernels' time on each GPU, and on tensor cores, that ops launched. */
-struct tensor_time {
-    double all_ns, tensor_ns;
-};
-
-static void add_tensor_times(const struct lw_overview *o, const struct lw_op_tree *tree,
-                             const struct lw_gpu_usage *usage, struct tensor_time *time)
+/* The share of tensor cores in the time of kernels that ops launched on one GPU; not a
+ * number if none did. KNOWN has for each string 1 no, 2 yes, 0 not asked yet. */
+static double tensor_share(const struct lw_overview *o, const struct lw_op_tree *tree,
+                           const struct lw_gpu_usage *usage, uint8_t *known)
 {
     const struct lw_trace *trace = o->scope.trace;
+    double all_ns = 0, tensor_ns = 0;
 
     for (size_t i = usage->first; i < usage->first + usage->count; i++) {
         const struct lw_gpu_kernel *kernel = &o->gpus.kernels[i];
+        lw_string_id name = trace->events[kernel->event].name;
         uint32_t owner = tree->nodes[kernel->event].owner;
-        const char *name =
-            lw_profile_text(o->scope.profile, trace->events[kernel->event].name);
+        double ns = (double)(kernel->end_ns - kernel->start_ns);
 
         if (owner == LW_NONE || !lw_op_tree_is_tb_op(tree, &trace->events[owner]))
             continue;
-        time->all_ns += (double)(kernel->end_ns - kernel->start_ns);
-        if (lw_tensor_core_kernel(name, LW_COMPAT_TB))
-            time->tensor_ns += (double)(kernel->end_ns - kernel->start_ns);
+        if (!known[name])
+            known[name] =
+                1 + lw_tensor_core_kernel(lw_profile_text(o->scope.profile, name),
+                                          LW_COMPAT_TB);
+        all_ns += ns;
+        tensor_ns += known[name] == 2 ? ns : 0;
     }
+    return all_ns > 0 ? tensor_ns / all_ns : NAN;
 }
 
+/* It has a number for every GPU if it has one for any. */
 bool lw_overview_tensor_as_tb(struct lw_overview *o, struct lw_error *err)
 {
-    struct lw_op_tree tree;
-    bool done = lw_op_tree_init(&tree, &o->scope, LW_OP_TREE_TB, err);
+    uint8_t *known = lw_zalloc(lw_strings_count(o->scope.profile->strings), 1, err);
+    struct lw_op_tree tree = { 0 };
+    bool done = known && lw_op_tree_init(&tree, &o->scope, LW_OP_TREE_TB, err);
     bool is_any = false;
 
     for (size_t i = 0; done && i < o->gpus.count; i++) {
-        struct tensor_time time = { 0, 0 };
+        struct lw_gpu_usage *usage = &o->gpus.list[i];
 
-        add_tensor_times(o, &tree, &o->gpus.list[i], &time);
-        is_any |= time.all_ns > 0;
-        o->gpus.list[i].tensor_share =
-            time.all_ns > 0 ? time.tensor_ns / time.all_ns : 0;
+        usage->tensor_share = tensor_share(o, &tree, usage, known);
+        is_any |= !isnan(usage->tensor_share);
     }
-    for (size_t i = 0; done && !is_any && i < o->gpus.count; i++)
-        o->gpus.list[i].tensor_share = NAN;
+    for (size_t i = 0; done && is_any && i < o->gpus.count; i++)
+        if (isnan(o->gpus.list[i].tensor_share))
+            o->gpus.list[i].tensor_share = 0;
     lw_op_tree_release(&tree);
+    lw_free(known);
     return done;
 }
 
@@ -119,9 +123,9 @@ void lw_overview_add_devices(const struct lw_overview *o, struct lw_table *table
 
 static void add_told(struct lw_buf *text, const char *what, double share)
 {
-    if (isnan(share))
+    if (!isfinite(share))
         return;
-    lw_buf_addf(text, ", %s ", what);
+    lw_buf_add_text(text, what);
     lw_units_add_share(text, share);
 }
 
@@ -147,11 +151,10 @@ void lw_overview_note_gpus(const struct lw_overview *o, struct lw_table *table)
                                   lw_strings_len(profile->strings, usage->gpu->name));
             lw_buf_add_char(&text, ')');
         }
-        lw_buf_add_text(&text, ": busy ");
-        lw_units_add_share(&text, usage->busy_share);
-        add_told(&text, "SM efficiency", usage->sm_share);
-        add_told(&text, "occupancy", usage->occupancy_share);
-        add_told(&text, "tensor cores", usage->tensor_share);
+        add_told(&text, ": busy ", usage->busy_share);
+        add_told(&text, ", SM efficiency ", usage->sm_share);
+        add_told(&text, ", occupancy ", usage->occupancy_share);
+        add_told(&text, ", tensor cores ", usage->tensor_share);
         lw_table_note(table, "%s", lw_analysis_text(table, &text));
     }
     if (o->gpus.count > NOTED_GPUS)
@@ -161,37 +164,54 @@ void lw_overview_note_gpus(const struct lw_overview *o, struct lw_table *table)
 
 /* ---- over time ---------------------------------------------------------------------- */
 
-/* From when to when a profiler recorded RANK, with what lies outside of its steps. It
- * says so itself: "PyTorch Profiler (0)". */
-static bool find_range(const struct lw_overview *o, uint32_t rank,
-                       struct lw_interval *range, struct lw_error *err)
+/* What a timeline is as long as, and who says so. */
+struct range {
+    struct lw_interval span;
+    bool is_said; /* by the profiler itself: "PyTorch Profiler (0)" */
+};
+
+/* The plugin leaves out what it does not know; we what is no event but a mark. */
+static void stretch(const struct lw_overview *o, struct lw_tb_events *names,
+                    const struct lw_track *track, struct range *range)
 {
-    const struct lw_trace *trace = o->scope.trace;
-    struct lw_interval all = { UINT64_MAX, 0 };
-    struct lw_tb_events names = { 0 };
-    bool is_said = false;
-    bool done = lw_tb_events_init(&names, o->scope.profile, err);
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+        const struct lw_event *event = &o->scope.trace->events[i];
+        enum lw_tb_type type = lw_tb_type(names, event);
+        struct lw_interval span = { event->start_ns, lw_event_end_ns(event) };
 
-    for (size_t i = 0; done && !is_said && i < trace->event_count; i++) {
-        const struct lw_event *event = &trace->events[i];
-        enum lw_tb_type type = lw_tb_type(&names, event);
-        struct lw_interval span = lw_tb_span(event);
-
-        if (type == LW_TB_NONE || trace->tracks[event->track].rank != rank)
-            continue;
+        if (o->compat == LW_COMPAT_TB)
+            span = lw_tb_span(event);
         if (type == LW_TB_TRACE &&
             strcmp(lw_profile_text(o->scope.profile, event->name),
                    "PyTorch Profiler (0)") == 0) {
-            all = span;
-            is_said = true;
+            range->span = span;
+            range->is_said = true;
+            return;
         }
-        if (span.start_ns < all.start_ns)
-            all.start_ns = span.start_ns;
-        if (span.end_ns > all.end_ns)
-            all.end_ns = span.end_ns;
+        if (o->compat == LW_COMPAT_TB ? type == LW_TB_NONE
+                                      : event->kind == LW_EVENT_OTHER)
+            continue;
+        if (span.start_ns < range->span.start_ns)
+            range->span.start_ns = span.start_ns;
+        if (span.end_ns > range->span.end_ns)
+            range->span.end_ns = span.end_ns;
     }
+}
+
+/* From when to when a profiler recorded RANK, with what lies outside of its steps. */
+static bool find_range(const struct lw_overview *o, uint32_t rank,
+                       struct lw_interval *found, struct lw_error *err)
+{
+    const struct lw_trace *trace = o->scope.trace;
+    struct range range = { .span = { UINT64_MAX, 0 } };
+    struct lw_tb_events names = { 0 };
+    bool done = lw_tb_events_init(&names, o->scope.profile, err);
+
+    for (size_t t = 0; done && !range.is_said && t < trace->track_count; t++)
+        if (trace->tracks[t].rank == rank)
+            stretch(o, &names, &trace->tracks[t], &range);
     lw_tb_events_release(&names);
-    *range = all;
+    *found = range.span;
     return done;
 }
 

@@ -111,23 +111,36 @@ static enum lw_role role_as_tb(struct finding *f, const struct lw_event *event)
 
 /* ---- when each was busy ------------------------------------------------------------- */
 
-static bool find_collectives(struct finding *f, struct lw_error *err)
+static bool is_tb_collective(struct finding *f, const struct lw_event *event)
 {
-    for (size_t i = 0; i < f->trace->event_count; i++) {
-        const struct lw_event *event = &f->trace->events[i];
-        enum lw_tb_type type = lw_tb_type(&f->names, event);
+    enum lw_tb_type type = lw_tb_type(&f->names, event);
 
-        if ((type != LW_TB_OPERATOR && type != LW_TB_ANNOTATION &&
-             type != LW_TB_PYTHON) ||
-            !event->external ||
-            lw_tb_name(&f->names, event->name) != LW_TB_COLLECTIVE ||
-            f->trace->tracks[event->track].rank != f->rank)
+    return event->external &&
+           (type == LW_TB_OPERATOR || type == LW_TB_ANNOTATION ||
+            type == LW_TB_PYTHON) &&
+           lw_tb_name(&f->names, event->name) == LW_TB_COLLECTIVE;
+}
+
+static bool add_collectives(struct finding *f, const struct lw_track *track,
+                            struct lw_error *err)
+{
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+        if (!is_tb_collective(f, &f->trace->events[i]))
             continue;
         if (!lw_grow(&f->collectives, &f->collective_capacity, f->collective_count + 1,
                      sizeof(*f->collectives), err))
             return false;
-        f->collectives[f->collective_count++] = event->external;
+        f->collectives[f->collective_count++] = f->trace->events[i].external;
     }
+    return true;
+}
+
+static bool find_collectives(struct finding *f, struct lw_error *err)
+{
+    for (size_t t = 0; t < f->trace->track_count; t++)
+        if (f->trace->tracks[t].rank == f->rank &&
+            !add_collectives(f, &f->trace->tracks[t], err))
+            return false;
     if (f->collective_count > 1)
         qsort(f->collectives, f->collective_count, sizeof(*f->collectives),
               compare_ids);
@@ -216,12 +229,49 @@ static bool add_steps(struct lw_intervals *set, const struct lw_trace_steps *ste
     return true;
 }
 
-static void add_within(struct lw_step_times *times, const struct lw_trace_steps *steps,
-                       const struct lw_intervals *set, enum lw_role role)
+/* How much of SET is before TIME_NS; BEFORE has it for each start. */
+static uint64_t time_before(const struct lw_intervals *set, const uint64_t *before,
+                            uint64_t time_ns)
 {
+    size_t low = 0, count = set->count;
+    const struct lw_interval *last;
+
+    while (count > 0) {
+        size_t half = count / 2;
+
+        if (set->list[low + half].start_ns < time_ns) {
+            low += half + 1;
+            count -= half + 1;
+        } else {
+            count = half;
+        }
+    }
+    if (low == 0)
+        return 0;
+    last = &set->list[low - 1];
+    return before[low - 1] +
+           ((last->end_ns < time_ns ? last->end_ns : time_ns) - last->start_ns);
+}
+
+/* What of SET is in each of the steps, which may overlap where a file has them so. */
+static bool add_within(struct lw_step_times *times, const struct lw_trace_steps *steps,
+                       const struct lw_intervals *set, enum lw_role role,
+                       struct lw_error *err)
+{
+    uint64_t *before = lw_alloc((set->count + 1) * sizeof(*before), err);
+    uint64_t sum = 0;
+
+    if (!before)
+        return false;
+    for (size_t i = 0; i < set->count; i++) {
+        before[i] = sum;
+        sum += set->list[i].end_ns - set->list[i].start_ns;
+    }
     for (size_t i = 0; i < steps->count; i++)
-        times[i].ns[role] =
-            lw_intervals_within(set, steps->list[i].start_ns, steps->list[i].end_ns);
+        times[i].ns[role] = time_before(set, before, steps->list[i].end_ns) -
+                            time_before(set, before, steps->list[i].start_ns);
+    lw_free(before);
+    return true;
 }
 
 /* Give ROLE what is left of the steps in *FREE and was its time. The plugin starts all
@@ -239,9 +289,9 @@ static bool take(struct lw_step_times *times, const struct lw_busy_times *busy,
         done = add_steps(free_times, steps, err);
     else
         done = lw_intervals_intersect(free_times, set, &taken, err);
-    done = done && lw_intervals_subtract(free_times, set, &left, err);
+    done = done && lw_intervals_subtract(free_times, set, &left, err) &&
+           add_within(times, steps, starts_over ? set : &taken, role, err);
     if (done) {
-        add_within(times, steps, starts_over ? set : &taken, role);
         lw_intervals_release(free_times);
         *free_times = left;
     } else {
@@ -261,8 +311,7 @@ bool lw_step_times_fill(struct lw_step_times *times, const struct lw_busy_times 
 
     for (size_t role = 0; done && role < LW_ROLE_OTHER; role++)
         done = take(times, busy, steps, (enum lw_role)role, as_tb, &free_times, err);
-    if (done)
-        add_within(times, steps, &free_times, LW_ROLE_OTHER);
+    done = done && add_within(times, steps, &free_times, LW_ROLE_OTHER, err);
     lw_intervals_release(&free_times);
     return done;
 }

@@ -105,24 +105,30 @@ static bool is_of_all(struct pass *pass, const struct lw_event *event, bool as_t
     return type == LW_TB_PYTHON || type == LW_TB_OPERATOR || type == LW_TB_STEP;
 }
 
-static bool add_all(struct pass *pass, bool as_tb, struct lw_error *err)
+static void stretch(struct pass *pass, const struct lw_track *track, bool as_tb,
+                    struct lw_trace_step *step)
 {
-    const struct lw_trace *trace = pass->trace;
-    struct lw_trace_step step = { .number = -1, .host_start_ns = UINT64_MAX };
-
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const struct lw_event *event = &trace->events[i];
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+        const struct lw_event *event = &pass->trace->events[i];
         struct lw_interval span;
 
-        if (trace->tracks[event->track].rank != pass->rank ||
-            !is_of_all(pass, event, as_tb))
+        if (!is_of_all(pass, event, as_tb))
             continue;
         span = span_of(pass, event);
-        if (span.start_ns < step.host_start_ns)
-            step.host_start_ns = span.start_ns;
-        if (span.end_ns > step.host_end_ns)
-            step.host_end_ns = span.end_ns;
+        if (span.start_ns < step->host_start_ns)
+            step->host_start_ns = span.start_ns;
+        if (span.end_ns > step->host_end_ns)
+            step->host_end_ns = span.end_ns;
     }
+}
+
+static bool add_all(struct pass *pass, bool as_tb, struct lw_error *err)
+{
+    struct lw_trace_step step = { .number = -1, .host_start_ns = UINT64_MAX };
+
+    for (size_t t = 0; t < pass->trace->track_count; t++)
+        if (pass->trace->tracks[t].rank == pass->rank)
+            stretch(pass, &pass->trace->tracks[t], as_tb, &step);
     if (step.host_start_ns < UINT64_MAX)
         return add_step(pass, &step, err);
     return !as_tb || add_all(pass, false, err);
