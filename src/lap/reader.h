@@ -26,8 +26,8 @@ enum lw_want {
                                 first: all that functions and trees need */
     LW_WANT_SPANS = 8,
     LW_WANT_COUNTERS = 16,
-    LW_WANT_TRACE = 32, /* of a torch profiler: the events and what joins them */
-    LW_WANT_ARGS = 64,  /* and each event's arguments, as they lie in the file */
+    LW_WANT_TRACE = 32,        /* of a torch profiler: the events and what joins them */
+    LW_WANT_ARGS = 64,         /* and each event's arguments, as they lie in the file */
     LW_WANT_TRACE_ALONE = 128, /* of a file that has a trace, nothing else */
     LW_WANT_ALL = LW_WANT_CALLS | LW_WANT_SAMPLES | LW_WANT_SPANS | LW_WANT_COUNTERS,
 };
