@@ -8,9 +8,13 @@ are whole microseconds of its rounding (bug 8), so they are equal, not near.
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
-from collections import Counter
-from typing import Any
+from collections import Counter, defaultdict
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import pytest
 from traces import FOLDER, raw, reference, report, trace
@@ -302,3 +306,101 @@ def test_queues(lapwing: str, name: str, version: str) -> None:
         assert math.isclose(
             ours["sd"], float(row["std"]), rel_tol=0.03 if turned else 1e-9
         )
+
+
+class Work(NamedTuple):
+    """Something on a device, in whole ns."""
+
+    start: int
+    end: int
+    name: str
+    stream: int
+    correlation: int
+
+
+def exactly(name: str) -> tuple[list[Work], dict[int, tuple[int, int]]]:
+    """All work of a trace, and start and end of each call by its correlation."""
+    data = trace(TRACES[name]).read_bytes()
+    work, calls = [], {}
+    for event in json.loads(gzip.decompress(data), parse_float=Decimal)["traceEvents"]:
+        if "dur" not in event:
+            continue
+        start, duration = int(event["ts"] * 1000), int(event["dur"] * 1000)
+        args = event.get("args", {})
+        if event["cat"] in ("kernel", "gpu_memcpy", "gpu_memset"):
+            work.append(
+                Work(
+                    start,
+                    start + duration,
+                    event["name"],
+                    args["stream"],
+                    args["correlation"],
+                )
+            )
+        elif event["cat"] == "cuda_runtime":
+            calls[args["correlation"]] = start, start + duration
+    return sorted(work), calls
+
+
+def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1] = out[-1][0], max(end, out[-1][1])
+        elif end > start:
+            out.append((start, end))
+    return out
+
+
+def length(spans: list[tuple[int, int]]) -> int:
+    return sum(end - start for start, end in merged(spans))
+
+
+@pytest.mark.parametrize("name", ["nccl_data", "ns_resolution"])
+def test_our_own_numbers_are_exact(lapwing: str, name: str) -> None:
+    """Without --compat nothing is rounded or dropped: counted anew from the file."""
+    path = trace(TRACES[name])
+    work, calls = exactly(name)
+    kinds = defaultdict(list)
+    for one in work:
+        is_copy = one.name.startswith("Mem")
+        kind = "memory" if is_copy else "nccl" if "nccl" in one.name else "kernel"
+        kinds[kind].append((one.start, one.end))
+    every = [(one.start, one.end) for one in work]
+    both = length(kinds["nccl"]) + length(kinds["kernel"])
+    (row,) = report(lapwing, path, "overlap")["rows"]
+    assert row["communication_ns"] == length(kinds["nccl"])
+    assert row["computation_ns"] == length(kinds["kernel"])
+    assert row["memory_ns"] == length(kinds["memory"])
+    assert row["hidden_ns"] == both - length(kinds["nccl"] + kinds["kernel"])
+    assert row["busy_ns"] == length(every)
+    assert row["span_ns"] == max(end for _, end in every) - work[0].start
+    times = report(lapwing, path, "overlap", "--by", "kind")["rows"]
+    assert sum(kind["time_ns"] for kind in times) == row["span_ns"]
+
+    ours: Counter[tuple[str, str]] = Counter()
+    for gap in report(lapwing, path, "idle")["rows"]:
+        ours[gap["stream"], "gaps"] += gap["gaps"]
+        ours[gap["stream"], "total"] += gap["total_ns"]
+        if gap["cause"] == "host":
+            ours[gap["stream"], "host"] += gap["total_ns"]
+    streams = {one.stream for one in work}
+    for stream in streams:
+        lane = [one for one in work if one.stream == stream]
+        busy = merged([(one.start, one.end) for one in lane])
+        gaps = [(end, start) for (_, end), (start, _) in pairwise(busy)]
+        next_call = {one.start: calls[one.correlation][0] for one in reversed(lane)}
+        assert ours[str(stream), "gaps"] == len(gaps)
+        assert ours[str(stream), "total"] == sum(start - end for end, start in gaps)
+        assert ours[str(stream), "host"] == sum(
+            start - end for end, start in gaps if next_call[start] > end
+        )
+    idle = row["span_ns"] - row["busy_ns"]
+    assert ours["all" if len(streams) > 1 else str(*streams), "total"] == idle
+
+    launches = report(lapwing, path, "launch", "--by", "call")["rows"]
+    assert Counter(
+        (one["correlation"], one["delay_ns"]) for one in launches
+    ) == Counter(
+        (one.correlation, max(0, one.start - calls[one.correlation][1])) for one in work
+    )
