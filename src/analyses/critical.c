@@ -331,8 +331,8 @@ static void note_bounds(const struct view *v, struct lw_table *table)
         lw_units_add_share(&text, (double)left[most] / (double)v->total);
         left[most] = 0;
     }
-    if (text.len)
-        lw_table_note(table, "Bound by: %s.", lw_analysis_text(table, &text));
+    if (*lw_analysis_text(table, &text))
+        lw_table_note(table, "Bound by: %s.", text.bytes);
     lw_buf_release(&text);
 }
 
