@@ -312,8 +312,8 @@ static void note_all(const struct lw_overview *o, const struct lw_query *query,
                       "The mean over all ranks; one of them: --rank N. What they "
                       "waited for: lapwing report ranks");
     if (lw_query_is_by(query, "category"))
-        lw_table_note(table, "Step by step: --by step. What ran: lapwing report ops, "
-                             "lapwing report kernels");
+        lw_table_note(table, "Step by step: --by step. What ran: lapwing report ops%s",
+                      o->gpus.count > 0 ? ", lapwing report kernels" : "");
     lw_analysis_note_losses(o->scope.profile, table);
 }
 

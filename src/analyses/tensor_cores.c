@@ -27,10 +27,11 @@ static const char *const known_parts[] = {
 };
 
 /* Since Hopper: cuBLAS' own kernels, CUTLASS 3, warp group and tcgen05 instructions;
- * and flash attention, which uses them on every GPU. */
+ * and flash attention, which uses them on every GPU. AMD's matrix cores: Tensile's matrix
+ * instructions, and the kernels of Composable Kernel. */
 static const char *const newer_parts[] = {
-    "nvjet",     "gmma",    "tensorop",  "tensor16x8", "cutlass3x",
-    "cutlass4x", "tcgen05", "flash_fwd", "flash_bwd",
+    "nvjet",   "gmma",      "tensorop",  "tensor16x8", "cutlass3x", "cutlass4x",
+    "tcgen05", "flash_fwd", "flash_bwd", "_MI16x16",   "_MI32x32",  "xdlops",
 };
 
 static const char *const ops[] = {
