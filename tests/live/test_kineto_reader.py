@@ -316,7 +316,7 @@ def test_memory_is_that_of_the_events_not_of_the_bytes(tmp_path: Path) -> None:
     """150,000 events in 146 MB: an event is 64 bytes and what is known of an op 56."""
     size = repeat(tmp_path / "long.json", 150)
     assert size > 140 << 20
-    command = [
+    command: list[str | Path] = [
         "sh",
         "-c",
         'ulimit -v 100000; exec "$0" "$1" > /dev/null',
