@@ -161,19 +161,14 @@ static int compare_events(const void *a, const void *b)
     return x->event < y->event ? -1 : x->event > y->event;
 }
 
-bool lw_hta_events_init(struct lw_hta_events *events, const struct lw_hta *hta,
-                        uint32_t rank, struct lw_error *err)
+static bool add_track(struct lw_hta_events *events, const struct lw_hta *hta,
+                      const struct lw_track *track, struct lw_error *err)
 {
-    const struct lw_trace *trace = hta->trace;
-
-    memset(events, 0, sizeof(*events));
-    for (uint32_t i = 0; i < trace->event_count; i++) {
-        const struct lw_event *event = &trace->events[i];
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+        const struct lw_event *event = &hta->trace->events[i];
         struct lw_hta_event added = { .event = i };
 
-        if (trace->tracks[event->track].rank != rank)
-            continue;
-        added.stream = lw_hta_stream(trace, event);
+        added.stream = lw_hta_stream(hta->trace, event);
         if (added.stream == -1 || !lw_hta_keeps(hta, event))
             continue;
         added.start_us = lw_hta_start_us(hta, event);
@@ -184,6 +179,19 @@ bool lw_hta_events_init(struct lw_hta_events *events, const struct lw_hta *hta,
             return false;
         events->list[events->count++] = added;
     }
+    return true;
+}
+
+bool lw_hta_events_init(struct lw_hta_events *events, const struct lw_hta *hta,
+                        uint32_t rank, struct lw_error *err)
+{
+    const struct lw_trace *trace = hta->trace;
+
+    memset(events, 0, sizeof(*events));
+    for (size_t i = 0; i < trace->track_count; i++)
+        if (trace->tracks[i].rank == rank &&
+            !add_track(events, hta, &trace->tracks[i], err))
+            return false;
     if (events->count > 1)
         qsort(events->list, events->count, sizeof(*events->list), compare_events);
     return true;
