@@ -278,8 +278,10 @@ bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
     if (!look.is_there)
         return run_exists(name, exists, err);
     if (look.source.is_folder) {
-        *exists = lw_reader_folder.sniff(&look.source);
-        return *exists || run_exists(name, exists, err);
+        if (!run_exists(name, exists, err))
+            return false;
+        return *exists || !lw_reader_folder.sniff(&look.source) ||
+               lw_folder_has_trace(name, exists, err);
     }
     *exists = look.is_pipe || (look.has_head && reader_by_bytes(&look.source));
     return true;

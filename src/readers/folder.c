@@ -242,6 +242,24 @@ static bool read_folder(const struct lw_source *source, unsigned want,
     return done;
 }
 
+bool lw_folder_has_trace(const char *path, bool *has_trace, struct lw_error *err)
+{
+    struct lw_error why = { LW_OK, "" };
+    struct files files = { 0 };
+    bool done = list_files(&files, path, &why);
+
+    *has_trace = false;
+    for (size_t i = 0; done && !*has_trace && i < files.count; i++) {
+        struct lw_stream stream;
+
+        if (open_trace(&stream, files.list[i].path, has_trace, &why) && *has_trace)
+            lw_stream_close(&stream);
+        done = why.code != LW_ERR_NOMEM;
+    }
+    release_files(&files);
+    return why.code != LW_ERR_NOMEM || lw_fail(err, why.code, "%s", why.text);
+}
+
 /* Is there a file that is named as traces are, and no run? */
 static bool sniff_folder(const struct lw_source *source)
 {

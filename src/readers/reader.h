@@ -65,8 +65,13 @@ struct lw_profile *lw_profile_open(const char *name, unsigned want,
 /* Fill ERR with what the file is, though no reader knows it; returns false. */
 bool lw_foreign_fail(const struct lw_source *source, struct lw_error *err);
 
-/* Put in *EXISTS whether NAME is a run, or a file whose bytes a reader knows. For
- * commands whose words may be either that or something else; "-" is for them to know.
+/* Put in *HAS_TRACE whether the folder at PATH holds a trace, by the bytes of its files.
+ * Fails only with LW_ERR_NOMEM. */
+bool lw_folder_has_trace(const char *path, bool *has_trace, struct lw_error *err)
+    LW_MUST_CHECK;
+
+/* Put in *EXISTS whether NAME is a run, a folder with a trace in it, or a file whose bytes
+ * a reader knows. For commands whose words may be either that or something else; "-" is for them to know.
  * Fails only with LW_ERR_NOMEM. */
 bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
     LW_MUST_CHECK;

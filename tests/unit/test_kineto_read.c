@@ -2,9 +2,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/deflate.h"
+#include "base/file.h"
 #include "model/merge.h"
 #include "readers/kineto.h"
 #include "readers/reader.h"
@@ -502,6 +504,38 @@ TEST(running_out_of_memory_is_a_sentence)
     }
     CHECK(failures > 20);
     lw_buf_release(&text);
+}
+
+static bool exists(const char *name)
+{
+    bool found = false;
+
+    CHECK(lw_profile_exists(name, &found, NULL));
+    return found;
+}
+
+TEST(a_folder_is_a_profile_if_a_file_in_it_is_a_trace)
+{
+    char folder[] = "/tmp/lapwing-ranks-XXXXXX", file[64];
+    struct lw_error err = { LW_OK, "" };
+    struct lw_profile *profile;
+
+    CHECK(mkdtemp(folder) != NULL);
+    CHECK(!exists(folder));
+    snprintf(file, sizeof(file), "%s/notes.json", folder);
+    CHECK(lw_file_replace(file, "{\"a\": 1}", 8, &err));
+    CHECK(!exists(folder));
+    profile = lw_profile_open(folder, LW_WANT_TRACE, &err);
+    CHECK(!profile && strstr(err.text, "holds no trace and no run"));
+    snprintf(file, sizeof(file), "%s/rank-2.json", folder);
+    CHECK(lw_file_replace(file, "[" X("\"a\"", "1") "]",
+                          strlen("[" X("\"a\"", "1") "]"), &err));
+    CHECK(exists(folder));
+    err.code = LW_OK;
+    profile = lw_profile_open(folder, LW_WANT_TRACE, &err);
+    CHECK(profile && profile->trace->ranks[0].rank == 2);
+    lw_profile_free(profile);
+    CHECK(lw_file_remove_folder(folder, &err));
 }
 
 /* Each of them might look at everything behind it. */
