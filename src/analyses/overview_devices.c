@@ -89,13 +89,13 @@ static void add_gpu(struct lw_table *table, const struct lw_profile *profile,
     else
         lw_table_add_none(table);
     lw_buf_init(&text, 0);
-    if (gpu && gpu->compute_major >= 0 && gpu->compute_minor >= 0)
+    if (gpu && gpu->compute_major >= 0 && gpu->compute_minor >= 0) {
         lw_buf_addf(&text, "%" PRId64 ".%" PRId64, gpu->compute_major,
                     gpu->compute_minor);
-    if (text.len > 0)
         lw_table_add_text(table, lw_analysis_text(table, &text), text.len);
-    else
+    } else {
         lw_table_add_none(table);
+    }
     lw_buf_release(&text);
     if (gpu && gpu->name)
         lw_table_add_text(table, lw_profile_text(profile, gpu->name),
