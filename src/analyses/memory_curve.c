@@ -36,15 +36,21 @@ static void point(const struct lw_memory_uses *uses, uint32_t index,
     lw_analysis_add_share(table, (double)use->allocated, (double)device->peak_bytes);
 }
 
-/* The plugin's curve has only what all is told of. */
-static bool is_point(const struct lw_memory_uses *uses, uint32_t index,
+/* Of what was there before the recording, the sum is one point. The plugin's curve has
+ * only what all is told of. */
+static bool is_point(const struct lw_memory_uses *uses,
+                     const struct lw_memory_device *device, uint32_t at,
                      enum lw_compat compat)
 {
-    const struct lw_memory_event *event = &uses->trace->memory[index];
+    const struct lw_memory_event *memory = uses->trace->memory;
+    const struct lw_memory_event *event = &memory[uses->order[at]];
 
-    if (compat != LW_COMPAT_TB)
-        return event->kind != LW_MEMORY_FAILED;
-    return event->address != 0 && event->allocated >= 0 && event->reserved >= 0;
+    if (compat == LW_COMPAT_TB)
+        return event->address != 0 && event->allocated >= 0 && event->reserved >= 0;
+    if (event->kind == LW_MEMORY_BEFORE)
+        return at + 1 == device->first + device->count ||
+               memory[uses->order[at + 1]].kind != LW_MEMORY_BEFORE;
+    return event->kind != LW_MEMORY_FAILED;
 }
 
 static int64_t limit_of(const struct lw_query *query)
@@ -62,7 +68,7 @@ static void all_points(const struct lw_memory_uses *uses,
                        struct lw_table *table)
 {
     for (uint32_t i = device->first; i < device->first + device->count; i++)
-        if (is_point(uses, uses->order[i], compat))
+        if (is_point(uses, device, i, compat))
             point(uses, uses->order[i], table);
 }
 
@@ -81,7 +87,7 @@ static void some_points(const struct lw_memory_uses *uses,
         uint32_t index = uses->order[i];
         uint64_t here = (memory[index].time_ns - start_ns) / part_ns;
 
-        if (!is_point(uses, index, compat))
+        if (!is_point(uses, device, i, compat))
             continue;
         if (best != LW_NONE && here != part) {
             point(uses, best, table);
@@ -99,7 +105,7 @@ bool lw_memory_by_curve(const struct lw_memory_uses *uses, const struct lw_query
                         struct lw_table *table, struct lw_error *err)
 {
     int64_t limit = limit_of(query);
-    size_t all = 0;
+    bool is_thinned = false;
 
     lw_table_init(table, curve_columns,
                   sizeof(curve_columns) / sizeof(curve_columns[0]));
@@ -107,17 +113,15 @@ bool lw_memory_by_curve(const struct lw_memory_uses *uses, const struct lw_query
         const struct lw_memory_device *device = &uses->devices[i];
         uint64_t share = limit > 0 ? (uint64_t)limit / uses->device_count : 0;
 
-        all += device->count;
-        if (limit <= 0 || device->count <= share)
+        if (limit <= 0 || device->count <= share) {
             all_points(uses, device, query->compat, table);
-        else
+        } else {
             some_points(uses, device, share ? share : 1, query->compat, table);
+            is_thinned = true;
+        }
     }
-    if (limit > 0 && table->row_count > 0 && table->row_count < all)
-        lw_table_note(table,
-                      "Of %zu points the highest of each part of the time; -n 0 shows "
-                      "all.",
-                      all);
+    if (is_thinned)
+        lw_table_note(table, "The highest of each part of the time; -n 0 shows all.");
     return lw_memory_arrange(table, query, NULL, err);
 }
 
@@ -148,6 +152,21 @@ static int64_t capacity_of(const struct lw_memory_uses *uses,
     return -1;
 }
 
+/* Of a timeline's sums it is not known what was allocated. */
+static void count_cells(const struct lw_memory_uses *uses,
+                        const struct lw_memory_device *device, struct lw_table *table)
+{
+    if (uses->is_timeline && device->allocation_count == 0) {
+        lw_table_add_none(table);
+        lw_table_add_none(table);
+        lw_table_add_none(table);
+        return;
+    }
+    lw_table_add_integer(table, (int64_t)device->allocation_count);
+    lw_table_add_integer(table, (int64_t)device->free_count);
+    lw_table_add_integer(table, device->allocated_bytes);
+}
+
 bool lw_memory_by_device(const struct lw_memory_uses *uses,
                          const struct lw_query *query, struct lw_table *table,
                          struct lw_error *err)
@@ -159,9 +178,7 @@ bool lw_memory_by_device(const struct lw_memory_uses *uses,
 
         lw_table_row(table, 0);
         lw_memory_device_cell(uses, i, table);
-        lw_table_add_integer(table, (int64_t)device->allocation_count);
-        lw_table_add_integer(table, (int64_t)device->free_count);
-        lw_table_add_integer(table, device->allocated_bytes);
+        count_cells(uses, device, table);
         lw_table_add_integer(table, device->start_bytes);
         lw_table_add_integer(table, device->peak_bytes);
         lw_memory_time_cell(uses, uses->trace->memory[device->peak].time_ns, table);

@@ -2,7 +2,10 @@
  * seen is a row, too. The plugin's order is its own: what was freed, in order of that; what
  * was not; frees of what was not seen. */
 
+#include <string.h>
+
 #include "analyses/memory_tb.h"
+#include "base/alloc.h"
 
 static const struct lw_column columns[] = {
     { "op", "op", LW_UNIT_TEXT, true },
@@ -11,6 +14,7 @@ static const struct lw_column columns[] = {
     { "allocated_ns", "allocated", LW_UNIT_NS, false },
     { "released_ns", "released", LW_UNIT_NS, false },
     { "duration_ns", "held for", LW_UNIT_NS, false },
+    { "category", "for", LW_UNIT_TEXT, false },
     { "shapes", "shapes", LW_UNIT_TEXT, true },
     { "place", "where", LW_UNIT_TEXT, true },
 };
@@ -18,6 +22,7 @@ static const struct lw_column columns[] = {
 struct showing {
     const struct lw_memory_uses *uses;
     const struct lw_memory_tb *tb; /* NULL: our own definitions */
+    const uint8_t *categories;     /* of each memory event; NULL: not told */
     struct lw_table *table;
 };
 
@@ -32,10 +37,12 @@ static void time_cell(const struct showing *s, uint32_t index)
         lw_memory_time_cell(s->uses, event->time_ns, s->table);
 }
 
-static void op_cell(const struct showing *s, uint32_t allocation)
+static void op_cell(const struct showing *s, uint32_t allocation, uint32_t release)
 {
     if (allocation == LW_NONE && s->tb)
         lw_table_add_text(s->table, "<unknown>", 9);
+    else if (allocation == LW_NONE && s->uses->trace->memory[release].address == 0)
+        lw_table_add_text(s->table, "(not known)", 11);
     else if (allocation == LW_NONE)
         lw_table_add_text(s->table, "(before the recording)", 22);
     else if (s->tb)
@@ -51,7 +58,7 @@ static void show(const struct showing *s, uint32_t allocation, uint32_t release)
     uint32_t either = allocation != LW_NONE ? allocation : release;
 
     lw_table_row(s->table, 0);
-    op_cell(s, allocation);
+    op_cell(s, allocation, release);
     lw_memory_device_cell(s->uses, s->uses->list[either].device, s->table);
     lw_table_add_integer(s->table, either == release || (s->tb && release != LW_NONE)
                                        ? lw_memory_difference(0, memory[release].bytes)
@@ -66,6 +73,13 @@ static void show(const struct showing *s, uint32_t allocation, uint32_t release)
         lw_table_add_none(s->table);
     if (allocation == LW_NONE)
         return;
+    if (s->categories) {
+        const char *name = lw_memory_category_name(s->categories[allocation]);
+
+        lw_table_add_text(s->table, name, strlen(name));
+    } else {
+        lw_table_add_none(s->table);
+    }
     lw_memory_shapes_cell(s->uses, allocation, s->table);
     lw_memory_place_cell(s->uses, allocation, s->table);
 }
@@ -114,15 +128,21 @@ bool lw_memory_by_event(const struct lw_memory_uses *uses, const struct lw_query
 {
     bool is_tb = query->compat == LW_COMPAT_TB;
     struct lw_memory_tb tb = { 0 };
-    struct showing s = { uses, is_tb ? &tb : NULL, table };
-    bool done;
+    struct showing s = { uses, is_tb ? &tb : NULL, NULL, table };
+    uint8_t *categories = NULL;
+    bool done = true;
 
     lw_table_init(table, columns, sizeof(columns) / sizeof(columns[0]));
-    done = !is_tb || lw_memory_tb_init(&tb, uses, err);
+    if (is_tb)
+        done = lw_memory_tb_init(&tb, uses, err);
+    else if (!uses->is_snapshot)
+        done = (categories = lw_memory_categories_new(uses, err)) != NULL;
+    s.categories = categories;
     if (done && is_tb)
         show_tb(&s);
     else if (done)
         show_own(&s);
     lw_memory_tb_release(&tb);
+    lw_free(categories);
     return done && lw_memory_arrange(table, query, is_tb ? NULL : "bytes", err);
 }

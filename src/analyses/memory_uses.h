@@ -118,6 +118,12 @@ int64_t lw_memory_difference(int64_t a, int64_t b);
 bool lw_memory_arrange(struct lw_table *table, const struct lw_query *query,
                        const char *column, struct lw_error *err) LW_MUST_CHECK;
 
+/* What each allocation of a trace or timeline was for (memory_category.c has the rules),
+ * one for each memory event; caller frees. NULL: no memory. */
+uint8_t *lw_memory_categories_new(const struct lw_memory_uses *uses,
+                                  struct lw_error *err);
+const char *lw_memory_category_name(uint8_t category);
+
 /* The views, by what their rows are. Each fills TABLE, which is not initialised. */
 bool lw_memory_by_op(const struct lw_memory_uses *uses, const struct lw_query *query,
                      struct lw_table *table, struct lw_error *err) LW_MUST_CHECK;

@@ -210,10 +210,8 @@ static bool read_segments(struct lw_snapshot *s, lw_pickle_value list,
     return true;
 }
 
-/* One rank, and one track for what nobody knows the thread of. */
-static bool add_track(struct lw_snapshot *s, struct lw_error *err)
+bool lw_snapshot_track(struct lw_trace *trace, struct lw_error *err)
 {
-    struct lw_trace *trace = s->trace;
     struct lw_trace_rank rank = { .rank = -1, .world_size = -1 };
     struct lw_track track = { .device = -1, .number = -1 };
 
@@ -316,7 +314,7 @@ static bool read_snapshot(const struct lw_source *source, unsigned want,
     done = (s.trace = lw_builder_trace(out, err)) &&
            lw_pickle_read(&s.pickle, source->view.bytes, source->view.len, err) &&
            (s.made = lw_zalloc(s.pickle.container_count + 1, sizeof(*s.made), err)) &&
-           add_track(&s, err) && read_root(&s, err);
+           lw_snapshot_track(s.trace, err) && read_root(&s, err);
     lw_pickle_release(&s.pickle);
     lw_free(s.made);
     lw_free(s.places);

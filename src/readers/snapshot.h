@@ -28,6 +28,9 @@ struct lw_snapshot {
     size_t place_count, place_capacity;
 };
 
+/* Give TRACE, which has none, one rank and one track: of whom an event is, is not known. */
+bool lw_snapshot_track(struct lw_trace *trace, struct lw_error *err) LW_MUST_CHECK;
+
 /* One more entry is made of the file's. Each takes more than one byte in it, so more of
  * them than bytes is LW_ERR_FORMAT. */
 bool lw_snapshot_spend(struct lw_snapshot *s, struct lw_error *err) LW_MUST_CHECK;

@@ -170,8 +170,24 @@ static bool add_freed(struct lw_snapshot *s, int32_t device, struct lw_error *er
     return true;
 }
 
-/* Blocks in use that the trace says nothing of. */
-static bool add_kept(struct lw_snapshot *s, int32_t device, struct lw_error *err)
+/* A block in use: what the trace says nothing of was there before. The trace has what was
+ * asked for; the block that was given may be larger, which shows while it is held. */
+static bool add_kept(struct lw_snapshot *s, int32_t device,
+                     const struct lw_memory_block *block, struct lw_error *err)
+{
+    size_t end = block->address == UINT64_MAX ? s->place_count
+                                              : lower_bound(s, block->address + 1);
+    struct lw_memory_event *last;
+
+    if (end == 0 || s->places[end - 1].address != block->address)
+        return add_before(s, device, block->address, block->bytes, block->stack, err);
+    last = &s->trace->memory[s->places[end - 1].index];
+    if (last->bytes > 0 && last->bytes < block->bytes)
+        last->bytes = block->bytes;
+    return true;
+}
+
+static bool add_all_kept(struct lw_snapshot *s, int32_t device, struct lw_error *err)
 {
     const struct lw_trace *trace = s->trace;
 
@@ -182,11 +198,9 @@ static bool add_kept(struct lw_snapshot *s, int32_t device, struct lw_error *err
              b++) {
             const struct lw_memory_block *block =
                 &trace->blocks[segment->first_block + b];
-            size_t at = lower_bound(s, block->address);
 
             if (is_active(s, block->state) && block->bytes > 0 &&
-                (at == s->place_count || s->places[at].address != block->address) &&
-                !add_before(s, device, block->address, block->bytes, block->stack, err))
+                !add_kept(s, device, block, err))
                 return false;
         }
     }
@@ -270,7 +284,7 @@ bool lw_snapshot_device(struct lw_snapshot *s, lw_pickle_value list, int32_t dev
             return false;
     before = s->trace->memory_count;
     if (!find_places(s, first, err) || !add_freed(s, device, err) ||
-        !add_kept(s, device, err))
+        !add_all_kept(s, device, err))
         return false;
     add_up(s, device, first, before);
     return move_before(s, first, before, err);
