@@ -28,8 +28,8 @@ static int compare_pieces(const void *a, const void *b)
     return x->event < y->event ? -1 : x->event > y->event;
 }
 
-static bool add_piece(struct pieces *pieces, struct lw_idle_gaps *gaps, uint32_t lane,
-                      uint32_t event, uint64_t start_ns, struct lw_error *err)
+static bool add_piece(struct pieces *pieces, uint32_t lane, uint32_t event,
+                      uint64_t start_ns, struct lw_error *err)
 {
     struct piece piece = { lane, event, start_ns };
 
@@ -37,7 +37,6 @@ static bool add_piece(struct pieces *pieces, struct lw_idle_gaps *gaps, uint32_t
                  err))
         return false;
     pieces->list[pieces->count++] = piece;
-    gaps->lanes[lane].work_count++;
     return true;
 }
 
@@ -127,8 +126,8 @@ static bool add_track(struct pieces *pieces, struct lw_idle_gaps *gaps,
         uint64_t start_ns = trace->events[i].start_ns;
 
         if (lw_event_is_work(&trace->events[i]) &&
-            (!add_piece(pieces, gaps, lane, i, start_ns, err) ||
-             (whole != LW_NONE && !add_piece(pieces, gaps, whole, i, start_ns, err))))
+            (!add_piece(pieces, lane, i, start_ns, err) ||
+             (whole != LW_NONE && !add_piece(pieces, whole, i, start_ns, err))))
             return false;
     }
     return true;
@@ -288,8 +287,6 @@ static bool add_rank_as_hta(void *context, const struct lw_hta *hta, uint32_t ra
         } else {
             done = add_event_as_hta(gaps, hta, before, event, err);
         }
-        if (done)
-            gaps->lanes[gaps->lane_count - 1].work_count++;
         before = event;
     }
     return done;

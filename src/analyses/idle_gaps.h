@@ -32,7 +32,6 @@ struct lw_idle_lane {
     int64_t stream; /* -1: its track has no number, or there are several */
     uint32_t track; /* index; LW_NONE: several */
     bool is_part;   /* its device has a lane, too */
-    uint64_t work_count;
 };
 
 struct lw_idle_gap {
