@@ -148,9 +148,7 @@ static bool run_compare(const struct lw_profile *before, const struct lw_profile
 
 const struct lw_analysis lw_analysis_compare = {
     .name = "compare",
-    .summary =
-        "two torch traces: what changed in a step (--by op, module, kernel, step, "
-        "rank)",
+    .summary = "two torch traces: what changed in a step",
     .want = LW_WANT_TRACE,
     .sorts_columns = true,
     .by = "op|module|kernel|step|rank",

@@ -347,9 +347,7 @@ static bool run_ranks(const struct lw_profile *profile, const struct lw_query *q
 
 const struct lw_analysis lw_analysis_ranks = {
     .name = "ranks",
-    .summary =
-        "torch traces of a job: what each rank did, and who waited for whom (--by "
-        "rank, collective, kind, straggler)",
+    .summary = "torch traces of a job: what each rank did, and who waited for whom",
     .want = LW_WANT_TRACE,
     .sorts_columns = true,
     .by = "rank|collective|kind|straggler",

@@ -448,11 +448,26 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;
 }
 
+/* With what its rows may be. Without memory it is only what it shows. */
+static void explain_view(struct lw_help *help, const struct lw_analysis *view)
+{
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    lw_buf_add_text(&text, view->summary);
+    if (view->by)
+        lw_buf_addf(&text, "; --by %s", view->by);
+    lw_buf_add_char(&text, '\0');
+    lw_help_row(help, view->name,
+                lw_buf_check(&text, NULL) ? text.bytes : view->summary);
+    lw_buf_release(&text);
+}
+
 static void explain(struct lw_help *help)
 {
     lw_help_heading(help, "Views");
     for (size_t i = 0; i < lw_analysis_count; i++)
-        lw_help_row(help, lw_analyses[i]->name, lw_analyses[i]->summary);
+        explain_view(help, lw_analyses[i]);
     lw_help_heading(help, "Files that are read");
     for (size_t i = 0; i < lw_reader_count; i++)
         lw_help_row(help, lw_readers[i]->name, lw_readers[i]->summary);
