@@ -104,6 +104,16 @@ static bool names_profile(const struct request *request, const char *word,
                                   : names_first(request, word, next, names, err);
 }
 
+/* What a person wants to see of the profile NAME who does not say. */
+static const struct lw_analysis *usual_view(const char *name)
+{
+    const struct lw_reader *reader = lw_profile_reader(name);
+
+    if (reader == &lw_reader_snapshot || reader == &lw_reader_memory_timeline)
+        return &lw_analysis_memory;
+    return lw_profile_is_torch(name) ? &lw_analysis_overview : &lw_analysis_summary;
+}
+
 /* In either order profiles and one view, then restrictions. The names of profiles move
  * to the front of ARGV. */
 static bool sort_words(struct request *request, int argc, char **argv,
@@ -135,12 +145,9 @@ static bool sort_words(struct request *request, int argc, char **argv,
                           request->args->view.sort.count ||
                           request->args->style == STYLE_PSTATS || request->args->diff;
 
-        if (wants_list)
-            request->view = &lw_analysis_functions;
-        else if (request->profile_count > 0 && lw_profile_is_torch(argv[0]))
-            request->view = &lw_analysis_overview;
-        else
-            request->view = &lw_analysis_summary;
+        request->view = wants_list               ? &lw_analysis_functions
+                        : request->profile_count ? usual_view(argv[0])
+                                                 : &lw_analysis_summary;
         if (request->args->style == STYLE_TORCH)
             request->view = &lw_analysis_ops;
     }
@@ -481,7 +488,7 @@ const struct lw_command lw_cmd_report = {
     .description =
         "Prints one view of a run, or of any file of a known format ('-' is standard "
         "input). Without a run it takes the latest, without a view the summary, or the "
-        "overview of a torch trace. Several are added up, as pstats' Stats.add() does; "
+        "overview of a torch trace, or the memory of a snapshot. Several are added up, as pstats' Stats.add() does; "
         "several torch traces, or a folder of them, are the ranks of one job.\n\n"
         "A restriction is what pstats takes: a number (the first so many), a fraction "
         "from 0 to 1 (that part of them) or a regular expression (those that match), "

@@ -287,6 +287,15 @@ bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
     return true;
 }
 
+const struct lw_reader *lw_profile_reader(const char *name)
+{
+    struct look look;
+
+    look_at(&look, name);
+    return look.has_head || look.source.is_folder ? reader_by_bytes(&look.source)
+                                                  : NULL;
+}
+
 /* Only torch's profiler writes this, and first of all. */
 bool lw_profile_is_torch(const char *name)
 {

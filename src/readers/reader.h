@@ -75,6 +75,8 @@ bool lw_folder_has_trace(const char *path, bool *has_trace, struct lw_error *err
  * Fails only with LW_ERR_NOMEM. */
 bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
     LW_MUST_CHECK;
+/* Who would read NAME, by a look at its beginning; NULL: nobody, or it cannot be told. */
+const struct lw_reader *lw_profile_reader(const char *name);
 /* Is NAME a trace of torch's profiler, or a folder of them? False when not sure. */
 bool lw_profile_is_torch(const char *name);
 /* Does NAME end as files of a known format do, whether or not there is one? */
