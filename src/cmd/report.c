@@ -8,6 +8,7 @@
 #include "analyses/diff.h"
 #include "analyses/ops.h"
 #include "cmd/command.h"
+#include "cmd/help.h"
 #include "cmd/profiles.h"
 #include "cmd/view_args.h"
 #include "readers/reader.h"
@@ -455,7 +456,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;
 }
 
-/* With what its rows may be. Without memory it is only what it shows. */
+/* With what its rows may be. */
 static void explain_view(struct lw_help *help, const struct lw_analysis *view)
 {
     struct lw_buf text;
@@ -465,8 +466,10 @@ static void explain_view(struct lw_help *help, const struct lw_analysis *view)
     if (view->by)
         lw_buf_addf(&text, "; --by %s", view->by);
     lw_buf_add_char(&text, '\0');
-    lw_help_row(help, view->name,
-                lw_buf_check(&text, NULL) ? text.bytes : view->summary);
+    if (text.failure)
+        help->out.failure = text.failure;
+    else
+        lw_help_row(help, view->name, text.bytes);
     lw_buf_release(&text);
 }
 

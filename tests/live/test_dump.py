@@ -68,10 +68,17 @@ def test_only_those_asked_for(lapwing: str, python: str) -> None:
     assert sum(len(s["threads"]) for s in twice) == 6
 
 
+def state_of(pid: int) -> str:
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return stat.rsplit(")", 1)[1].split()[0]
+
+
 def test_a_stopped_process_is_shown_at_once(lapwing: str, python: str) -> None:
     with standing(python) as program:
         for pid in (program.pid, program.child):
             os.kill(pid, signal.SIGSTOP)
+            while state_of(pid) != "T":  # it stops when it gets to it
+                time.sleep(0.001)
         start = time.monotonic()
         done = dump(lapwing, program.pid)
         seconds = time.monotonic() - start
