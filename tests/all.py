@@ -81,16 +81,25 @@ def torture() -> int:
     return run([sys.executable, "tests/run.py", *words])
 
 
+def pytest(suite: str, *words: str) -> int:
+    common = ["-m", "pytest", "-q", "--continue-on-collection-errors"]
+    return run([sys.executable, *common, *words], LAPWING_SUITE=suite)
+
+
 def live() -> int:
-    words = ["-m", "pytest", "-q", "--continue-on-collection-errors", "tests/live"]
-    return run([sys.executable, *words], LAPWING_SUITE="live")
+    return pytest("live", "tests/live", "--ignore-glob=*/test_kineto_*")
+
+
+def traces() -> int:
+    """Views of torch's traces beside what the peers say of them."""
+    return pytest("traces", *map(str, sorted(ROOT.glob("tests/live/test_kineto_*.py"))))
 
 
 def lint() -> int:
     return run([sys.executable, "tools/lint.py", "--suite", "lint"])
 
 
-SUITES: list[Callable[[], int]] = [unit, golden, torture, live, lint]
+SUITES: list[Callable[[], int]] = [unit, golden, torture, traces, live, lint]
 
 
 def run_suite(suite: Callable[[], int]) -> list[results.Result]:
