@@ -175,7 +175,9 @@ TEST(one_that_was_stopped_by_a_signal_stays_stopped)
         lw_pause_resume(&pause);
         while (lw_pause_settle(&pause))
             nap(100000);
-        nap(1000000);
+        /* It stops again when it gets to it. */
+        for (int n = 0; n < 1000 && state_of(child) != 'T'; n++)
+            nap(1000000);
         CHECK_EQ(state_of(child), 'T');
     }
     CHECK(stopped > 0);
