@@ -350,7 +350,9 @@ static void find_devices(struct lw_trace *trace)
     }
 }
 
-/* As torch nests: what starts after the end of another, or ends after it, is not in it. */
+/* As torch nests: what starts after the end of another, or ends after it, is not in it.
+ * Only events of the host hold others: the parent of what ran on a device is what launched
+ * it, and were that inside it, on a track that a file mixes, they would hold each other. */
 static void nest_track(struct lw_trace *trace, const struct lw_track *track)
 {
     uint32_t open = LW_NONE; /* the innermost */
@@ -358,6 +360,8 @@ static void nest_track(struct lw_trace *trace, const struct lw_track *track)
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
         struct lw_event *event = &trace->events[i];
 
+        if (lw_event_is_on_device(event))
+            continue;
         while (open != LW_NONE &&
                (event->start_ns >= lw_event_end_ns(&trace->events[open]) ||
                 lw_event_end_ns(event) > lw_event_end_ns(&trace->events[open])))

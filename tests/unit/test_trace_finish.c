@@ -208,6 +208,20 @@ static void add_end(struct lw_trace *trace, uint64_t id, uint32_t track,
     trace->flow_ends[trace->flow_end_count++] = end;
 }
 
+TEST(a_call_and_what_it_launched_never_hold_each_other)
+{
+    struct lw_trace *trace = new_trace(1, 1);
+
+    add(trace, LW_EVENT_OP, 0, 0, 200);
+    add(trace, LW_EVENT_KERNEL, 0, 10, 100)->correlation = 7; /* on the host's track */
+    add(trace, LW_EVENT_RUNTIME, 0, 20, 10)->correlation = 7; /* inside it */
+    finish(trace);
+    CHECK_EQ(parent_of(trace, 2), 3);
+    CHECK_EQ(parent_of(trace, 3), 1);
+    CHECK_EQ(lw_trace_ancestor(trace, find(trace, 2), LW_EVENT_PYTHON), LW_NONE);
+    lw_trace_free(trace);
+}
+
 TEST(flows_join_ops_of_one_rank_that_start_where_they_end)
 {
     struct lw_trace *trace = new_trace(2, 2);
