@@ -103,6 +103,30 @@ uint64_t lw_intervals_within(const struct lw_intervals *set, uint64_t start_ns,
     return total;
 }
 
+void lw_intervals_sum(const struct lw_intervals *set, uint64_t *before)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < set->count; i++) {
+        before[i] = sum;
+        sum += set->list[i].end_ns - set->list[i].start_ns;
+    }
+}
+
+uint64_t lw_intervals_before(const struct lw_intervals *set, const uint64_t *before,
+                             uint64_t time_ns)
+{
+    size_t at = first_after(set, time_ns); /* it may have begun */
+    const struct lw_interval *last;
+
+    if (at < set->count && set->list[at].start_ns < time_ns)
+        return before[at] + (time_ns - set->list[at].start_ns);
+    if (at == 0)
+        return 0;
+    last = &set->list[at - 1];
+    return before[at - 1] + (last->end_ns - last->start_ns);
+}
+
 bool lw_intervals_intersect(const struct lw_intervals *a, const struct lw_intervals *b,
                             struct lw_intervals *out, struct lw_error *err)
 {

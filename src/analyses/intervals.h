@@ -31,6 +31,12 @@ uint64_t lw_intervals_total(const struct lw_intervals *set);
 uint64_t lw_intervals_within(const struct lw_intervals *set, uint64_t start_ns,
                              uint64_t end_ns);
 
+/* For many questions of one set: put in BEFORE, of as many as there are intervals, how much
+ * of SET is before each; then lw_intervals_before() is how much is before TIME_NS. */
+void lw_intervals_sum(const struct lw_intervals *set, uint64_t *before);
+uint64_t lw_intervals_before(const struct lw_intervals *set, const uint64_t *before,
+                             uint64_t time_ns);
+
 /* What is in A and in B, and what is in A but not in B; added to OUT, which is empty. */
 bool lw_intervals_intersect(const struct lw_intervals *a, const struct lw_intervals *b,
                             struct lw_intervals *out, struct lw_error *err)

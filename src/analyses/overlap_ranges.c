@@ -117,7 +117,6 @@ static bool use_device(struct ranges *r, const struct range *range,
                        struct lw_error *err)
 {
     const struct lw_intervals *busy;
-    uint64_t sum_ns = 0;
 
     if (r->device && r->device->rank == range->rank &&
         r->device->device == range->device)
@@ -126,37 +125,17 @@ static bool use_device(struct ranges *r, const struct range *range,
     if (!r->device)
         return true;
     busy = &r->device->sets[LW_WORK_NONE];
-    if (!lw_grow(&r->before_ns, &r->before_capacity, busy->count, sizeof(sum_ns), err))
+    if (!lw_grow(&r->before_ns, &r->before_capacity, busy->count, sizeof(*r->before_ns),
+                 err))
         return false;
-    for (size_t i = 0; i < busy->count; i++) {
-        r->before_ns[i] = sum_ns;
-        sum_ns += busy->list[i].end_ns - busy->list[i].start_ns;
-    }
+    lw_intervals_sum(busy, r->before_ns);
     return true;
 }
 
 /* How long the device at hand was busy before TIME_NS. */
 static uint64_t busy_before(const struct ranges *r, uint64_t time_ns)
 {
-    const struct lw_intervals *busy = &r->device->sets[LW_WORK_NONE];
-    size_t low = 0, count = busy->count;
-    const struct lw_interval *last;
-
-    while (count > 0) { /* the first that starts at the time or later */
-        size_t half = count / 2;
-
-        if (busy->list[low + half].start_ns < time_ns) {
-            low += half + 1;
-            count -= half + 1;
-        } else {
-            count = half;
-        }
-    }
-    if (low == 0)
-        return 0;
-    last = &busy->list[low - 1];
-    return r->before_ns[low - 1] +
-           ((last->end_ns < time_ns ? last->end_ns : time_ns) - last->start_ns);
+    return lw_intervals_before(&r->device->sets[LW_WORK_NONE], r->before_ns, time_ns);
 }
 
 /* Of the ranges of GROUP, which are sorted by start, what is in any: its length and how

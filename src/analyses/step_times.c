@@ -229,47 +229,19 @@ static bool add_steps(struct lw_intervals *set, const struct lw_trace_steps *ste
     return true;
 }
 
-/* How much of SET is before TIME_NS; BEFORE has it for each start. */
-static uint64_t time_before(const struct lw_intervals *set, const uint64_t *before,
-                            uint64_t time_ns)
-{
-    size_t low = 0, count = set->count;
-    const struct lw_interval *last;
-
-    while (count > 0) {
-        size_t half = count / 2;
-
-        if (set->list[low + half].start_ns < time_ns) {
-            low += half + 1;
-            count -= half + 1;
-        } else {
-            count = half;
-        }
-    }
-    if (low == 0)
-        return 0;
-    last = &set->list[low - 1];
-    return before[low - 1] +
-           ((last->end_ns < time_ns ? last->end_ns : time_ns) - last->start_ns);
-}
-
 /* What of SET is in each of the steps, which may overlap where a file has them so. */
 static bool add_within(struct lw_step_times *times, const struct lw_trace_steps *steps,
                        const struct lw_intervals *set, enum lw_role role,
                        struct lw_error *err)
 {
     uint64_t *before = lw_alloc((set->count + 1) * sizeof(*before), err);
-    uint64_t sum = 0;
 
     if (!before)
         return false;
-    for (size_t i = 0; i < set->count; i++) {
-        before[i] = sum;
-        sum += set->list[i].end_ns - set->list[i].start_ns;
-    }
+    lw_intervals_sum(set, before);
     for (size_t i = 0; i < steps->count; i++)
-        times[i].ns[role] = time_before(set, before, steps->list[i].end_ns) -
-                            time_before(set, before, steps->list[i].start_ns);
+        times[i].ns[role] = lw_intervals_before(set, before, steps->list[i].end_ns) -
+                            lw_intervals_before(set, before, steps->list[i].start_ns);
     lw_free(before);
     return true;
 }
