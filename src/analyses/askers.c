@@ -78,10 +78,6 @@ bool lw_askers_init(struct lw_askers *askers, const struct lw_profile *profile,
         finding.judgements = lw_zalloc(lw_strings_count(profile->strings), 1, err);
     if (!finding.judgements)
         return false;
-    /* In a track that a broken file mixes, an event of the host may be in one of a device,
-     * which is found later. */
-    memset(askers->ops, 0xff, size); /* LW_NONE */
-    memset(askers->lines, 0xff, size);
     /* The host first: launches are the parents of what ran on a device. */
     for (uint32_t i = 0; i < trace->event_count; i++)
         if (!lw_event_is_on_device(&trace->events[i]))
