@@ -524,15 +524,11 @@ static bool read_asleep(struct lw_target *target, struct lw_target_thread *threa
                         uint64_t now_ns)
 {
     uint64_t before = 0, after = 0, stack, pc;
-    int fd = lw_os_runs_open(target->pid, (pid_t)thread->tid);
-    bool done = lw_os_runs(fd, &before) &&
-                lw_os_sleeps_at(target->pid, (pid_t)thread->tid, &stack, &pc) &&
-                lw_target_read_thread(target, thread, now_ns) &&
-                lw_os_runs(fd, &after) && before == after;
 
-    if (fd >= 0)
-        close(fd);
-    return done;
+    return lw_os_runs(thread->rest.runs_fd, &before) &&
+           lw_os_sleeps_at(target->pid, (pid_t)thread->tid, &stack, &pc) &&
+           lw_target_read_thread(target, thread, now_ns) &&
+           lw_os_runs(thread->rest.runs_fd, &after) && before == after;
 }
 
 /* Read each thread again, but now it stands: one after the other, so that nobody stands
