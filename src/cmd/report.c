@@ -108,11 +108,12 @@ static bool names_profile(const struct request *request, const char *word,
 /* What a person wants to see of the profile NAME who does not say. */
 static const struct lw_analysis *usual_view(const char *name)
 {
-    const struct lw_reader *reader = lw_profile_reader(name);
+    bool is_torch;
+    const struct lw_reader *reader = lw_profile_reader(name, &is_torch);
 
     if (reader == &lw_reader_snapshot || reader == &lw_reader_memory_timeline)
         return &lw_analysis_memory;
-    return lw_profile_is_torch(name) ? &lw_analysis_overview : &lw_analysis_summary;
+    return is_torch ? &lw_analysis_overview : &lw_analysis_summary;
 }
 
 /* In either order profiles and one view, then restrictions. The names of profiles move

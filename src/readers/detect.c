@@ -287,26 +287,25 @@ bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
     return true;
 }
 
-const struct lw_reader *lw_profile_reader(const char *name)
-{
-    struct look look;
-
-    look_at(&look, name);
-    return look.has_head || look.source.is_folder ? reader_by_bytes(&look.source)
-                                                  : NULL;
-}
-
 /* Only torch's profiler writes this, and first of all. */
-bool lw_profile_is_torch(const char *name)
+static bool has_torch_mark(const struct lw_source *source)
 {
     static const char mark[] = "\"schemaVersion\"";
+
+    return memmem(source->head, source->head_len, mark, sizeof(mark) - 1) != NULL;
+}
+
+const struct lw_reader *lw_profile_reader(const char *name, bool *is_torch)
+{
+    const struct lw_reader *reader = NULL;
     struct look look;
 
     look_at(&look, name);
-    if (look.source.is_folder)
-        return lw_reader_folder.sniff(&look.source);
-    return look.has_head && lw_reader_chrome.sniff(&look.source) &&
-           memmem(look.source.head, look.source.head_len, mark, sizeof(mark) - 1);
+    if (look.has_head || look.source.is_folder)
+        reader = reader_by_bytes(&look.source);
+    *is_torch = reader == &lw_reader_folder ||
+                (reader == &lw_reader_chrome && has_torch_mark(&look.source));
+    return reader;
 }
 
 bool lw_profile_has_suffix(const char *name)

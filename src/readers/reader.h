@@ -75,10 +75,9 @@ bool lw_folder_has_trace(const char *path, bool *has_trace, struct lw_error *err
  * Fails only with LW_ERR_NOMEM. */
 bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
     LW_MUST_CHECK;
-/* Who would read NAME, by a look at its beginning; NULL: nobody, or it cannot be told. */
-const struct lw_reader *lw_profile_reader(const char *name);
-/* Is NAME a trace of torch's profiler, or a folder of them? False when not sure. */
-bool lw_profile_is_torch(const char *name);
+/* Who would read NAME, by a look at its beginning; NULL: nobody, or it cannot be told.
+ * *IS_TORCH: it is a trace of torch's profiler, or a folder of them; false when not sure. */
+const struct lw_reader *lw_profile_reader(const char *name, bool *is_torch);
 /* Does NAME end as files of a known format do, whether or not there is one? */
 bool lw_profile_has_suffix(const char *name);
 
