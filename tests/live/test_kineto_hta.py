@@ -17,23 +17,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from traces import FOLDER, raw, reference, report, trace
+from traces import FOLDER, OF_HTA, raw, reference, report, trace
 
-SAMPLES = "kineto_tb_plugin/samples"
-TRACES = {
-    "amd_mi250": "hta/amd_trace/*",
-    "cp_alexnet": "hta/critical_path/alexnet/*",
-    "cp_event_sync": "hta/critical_path/cuda_event_sync/*",
-    "cp_simple_add": "hta/critical_path/simple_add/*",
-    "df_index_resolver": "hta/df_index_resolver/*",
-    "nccl_data": "hta/nccl_parser_config/*",
-    "negative_queue": "hta/negative_queue_length_values_check/*",
-    "ns_resolution": "hta/ns_resolution_trace/*",
-    "param_dlrm_8rank": "param/dlrm_kineto",
-    "resnet50_nw0_span1": f"{SAMPLES}/resnet50_num_workers_0/*",
-    "resnet50_nw4_span1": f"{SAMPLES}/resnet50_num_workers_4/*",
-    "tl_h100_qwen": "tracelens/traces/h100/*",
-}
 # Bug 9: it cannot load this one, so that there is no number.
 NOT_LOADED = "tl_mi300_resnet_ckpt"
 # Bug 8: its rounding makes durations negative until an assertion fails.
@@ -56,12 +41,12 @@ FILES = {
 
 Row = dict[str, Any]
 
-named = pytest.mark.parametrize("name", TRACES)
+named = pytest.mark.parametrize("name", OF_HTA)
 by_version = pytest.mark.parametrize("version", ["hta", "htagit"])
 
 
 def rows_of(lapwing: str, name: str, *words: str) -> list[Row]:
-    path = trace(TRACES[name])
+    path = trace(OF_HTA[name])
     found: list[Row] = report(lapwing, path, *words, "--compat", "hta")["rows"]
     return found
 
@@ -82,7 +67,7 @@ def same(ours: float | None, theirs: str, digits: int | None = None) -> bool:
 
 def stream_waits_us(name: str) -> float:
     """How long streams waited for others while nothing computed, us by us."""
-    events = [e for e in raw(trace(TRACES[name])) if "stream" in e.get("args", {})]
+    events = [e for e in raw(trace(OF_HTA[name])) if "stream" in e.get("args", {})]
     work = [e for e in events if e["cat"] == "kernel"]
     waits = [e for e in events if e["name"] == "Stream Wait Event"]
     microseconds = {
@@ -101,8 +86,8 @@ def later_us(name: str, version: str) -> float:
 @by_version
 def test_every_file_of_the_reference_is_compared_here(version: str) -> None:
     folder = trace(f"reference/{version}")
-    assert {path.name for path in folder.iterdir()} == {*TRACES, NOT_LOADED}
-    for name in TRACES:
+    assert {path.name for path in folder.iterdir()} == {*OF_HTA, NOT_LOADED}
+    for name in OF_HTA:
         files = {path for file in FILES for path in (folder / name).glob(file)}
         missing = {
             file for file in FILES if not any(path.match(file) for path in files)
@@ -117,7 +102,7 @@ def test_every_file_of_the_reference_is_compared_here(version: str) -> None:
 @named
 @by_version
 def test_temporal_breakdown(lapwing: str, name: str, version: str) -> None:
-    table = report(lapwing, trace(TRACES[name]), "overview", "--compat", "hta")
+    table = report(lapwing, trace(OF_HTA[name]), "overview", "--compat", "hta")
     stops = any("AssertionError" in note for note in table["notes"])
     assert stops == (name in NO_TEMPORAL), "bug 8"
     if stops:
@@ -320,7 +305,7 @@ class Work(NamedTuple):
 
 def exactly(name: str) -> tuple[list[Work], dict[int, tuple[int, int]]]:
     """All work of a trace, and start and end of each call by its correlation."""
-    data = trace(TRACES[name]).read_bytes()
+    data = trace(OF_HTA[name]).read_bytes()
     work, calls = [], {}
     for event in json.loads(gzip.decompress(data), parse_float=Decimal)["traceEvents"]:
         if "dur" not in event:
@@ -359,7 +344,7 @@ def length(spans: list[tuple[int, int]]) -> int:
 @pytest.mark.parametrize("name", ["nccl_data", "ns_resolution"])
 def test_our_own_numbers_are_exact(lapwing: str, name: str) -> None:
     """Without --compat nothing is rounded or dropped: counted anew from the file."""
-    path = trace(TRACES[name])
+    path = trace(OF_HTA[name])
     work, calls = exactly(name)
     kinds = defaultdict(list)
     for one in work:

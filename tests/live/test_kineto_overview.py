@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from traces import raw, reference, report, trace
+from traces import OF_HTA, SAMPLES, raw, reference, report, trace
 
-SAMPLES = "kineto_tb_plugin/samples"
 # The traces of which torch_tb_profiler's answers are in the reference.
 OF_TB = {
     "gpu_metrics_input": "kineto_tb_plugin/test/gpu_metrics_input.json",
@@ -29,21 +28,6 @@ OF_TB = {
     "resnet50_nw4_span1": f"{SAMPLES}/resnet50_num_workers_4/*",
     "tl_h100_qwen": "tracelens/traces/h100/*",
     "tl_mi300_resnet_ckpt": "tracelens/traces/mi300/*",
-}
-# Those of Holistic Trace Analysis. It cannot load tl_mi300_resnet_ckpt (bug 9).
-OF_HTA = {
-    "amd_mi250": "hta/amd_trace/*",
-    "cp_alexnet": "hta/critical_path/alexnet/*",
-    "cp_event_sync": "hta/critical_path/cuda_event_sync/*",
-    "cp_simple_add": "hta/critical_path/simple_add/*",
-    "df_index_resolver": "hta/df_index_resolver/*",
-    "nccl_data": "hta/nccl_parser_config/*",
-    "negative_queue": "hta/negative_queue_length_values_check/*",
-    "ns_resolution": "hta/ns_resolution_trace/*",
-    "param_dlrm_8rank": "param/dlrm_kineto",
-    "resnet50_nw0_span1": f"{SAMPLES}/resnet50_num_workers_0/*",
-    "resnet50_nw4_span1": f"{SAMPLES}/resnet50_num_workers_4/*",
-    "tl_h100_qwen": "tracelens/traces/h100/*",
 }
 
 ROLES = {

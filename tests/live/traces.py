@@ -16,6 +16,24 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = Path(os.environ.get("LAPWING_TRACES") or ROOT.parent / "shared" / "traces")
 
+SAMPLES = "kineto_tb_plugin/samples"
+# The traces of which Holistic Trace Analysis's answers are in the reference. It cannot
+# load tl_mi300_resnet_ckpt (bug 9).
+OF_HTA = {
+    "amd_mi250": "hta/amd_trace/*",
+    "cp_alexnet": "hta/critical_path/alexnet/*",
+    "cp_event_sync": "hta/critical_path/cuda_event_sync/*",
+    "cp_simple_add": "hta/critical_path/simple_add/*",
+    "df_index_resolver": "hta/df_index_resolver/*",
+    "nccl_data": "hta/nccl_parser_config/*",
+    "negative_queue": "hta/negative_queue_length_values_check/*",
+    "ns_resolution": "hta/ns_resolution_trace/*",
+    "param_dlrm_8rank": "param/dlrm_kineto",
+    "resnet50_nw0_span1": f"{SAMPLES}/resnet50_num_workers_0/*",
+    "resnet50_nw4_span1": f"{SAMPLES}/resnet50_num_workers_4/*",
+    "tl_h100_qwen": "tracelens/traces/h100/*",
+}
+
 
 def trace(pattern: str) -> Path:
     """The one file or folder of that name; the test is skipped where there are none."""
