@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,16 @@ import pytest
 import results
 
 found: dict[str, results.Result] = {}
+
+
+def pytest_configure() -> None:
+    """Signals that whoever started us has ignored (nohup, a job in the background of a
+    script) would be ignored by every program of ours too: here they are as usual."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            is_ctrl_c = number == signal.SIGINT
+            handler = signal.default_int_handler if is_ctrl_c else signal.SIG_DFL
+            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
