@@ -159,6 +159,8 @@ enum lw_agent_name_kind {
     LW_NAME_C = 1,
     LW_NAME_MARK = 2, /* a range the program announced */
     LW_NAME_COUNTER = 3,
+    LW_NAME_OP = 4,    /* of torch's */
+    LW_NAME_PHASE = 5, /* "forward"; its file is the class of whom it was asked */
 };
 
 /* One record of the name log, 8-byte aligned; FILE_LEN then NAME_LEN bytes follow.

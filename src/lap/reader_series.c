@@ -236,7 +236,7 @@ static bool read_frames(struct lw_series *s, const struct lw_chunk *chunk,
             s->nameless[LW_CHUNK_FRAMES]++;
             continue;
         }
-        if (frame->kind > LW_FRAME_NOTE) /* of a later version */
+        if (frame->kind >= LW_FRAME_KINDS) /* of a later version */
             frame->kind = LW_FRAME_NOTE;
         if (!lw_builder_frame(s->out, frame, &ids[i], err))
             return false;

@@ -126,7 +126,7 @@ bool lw_builder_string(struct lw_builder *builder, const char *text, size_t len,
 bool lw_builder_frame(struct lw_builder *builder, const struct lw_frame *frame,
                       lw_frame_id *id, struct lw_error *err)
 {
-    if (frame->kind > LW_FRAME_NOTE)
+    if (frame->kind >= LW_FRAME_KINDS)
         return lw_fail(err, LW_ERR_FORMAT, "there is no kind %u of frame", frame->kind);
     return check_string(builder, frame->name, err) &&
            check_string(builder, frame->file, err) &&

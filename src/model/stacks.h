@@ -22,6 +22,9 @@ enum lw_frame_kind {
     LW_FRAME_NATIVE = 2, /* machine code, by address or symbol */
     LW_FRAME_MARK = 3,   /* a named range the program announced */
     LW_FRAME_NOTE = 4,   /* ours: "(more)", "(moving)" */
+    LW_FRAME_OP = 5,     /* an operator of torch's: "aten::mm" */
+    LW_FRAME_PHASE = 6,  /* what a training does: "forward" of `file`, a class */
+    LW_FRAME_KINDS = 7,  /* one more than the last */
 };
 
 struct lw_frame {

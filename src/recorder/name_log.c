@@ -23,6 +23,8 @@ static uint8_t frame_kind(uint32_t kind)
     switch (kind) {
     case LW_NAME_C: return LW_FRAME_C;
     case LW_NAME_MARK: return LW_FRAME_MARK;
+    case LW_NAME_OP: return LW_FRAME_OP;
+    case LW_NAME_PHASE: return LW_FRAME_PHASE;
     default: return LW_FRAME_PYTHON;
     }
 }

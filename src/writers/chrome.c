@@ -43,6 +43,8 @@ static const char *category(const struct lw_frame *frame)
     case LW_FRAME_NATIVE: return "native";
     case LW_FRAME_MARK: return "mark";
     case LW_FRAME_NOTE: return "note";
+    case LW_FRAME_OP: return "op";
+    case LW_FRAME_PHASE: return "phase";
     default: return "python";
     }
 }
