@@ -3,6 +3,10 @@
 `python` runs a test once for each interpreter in LAPWING_PYTHONS (paths parted by
 colons; by default only the one of .venv), so `make matrix` is the same tests. Of the
 versions in LAPWING_VERSIONS, those that no interpreter has are skipped by name.
+
+`torch_python` is the same for tests that need torch: LAPWING_TORCH_PYTHONS, by default
+the one of .venv. Such tests have the mark `torch`; `make torch-matrix` runs them on
+other torches.
 """
 
 from __future__ import annotations
@@ -22,9 +26,10 @@ import results
 found: dict[str, results.Result] = {}
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Signals that whoever started us has ignored (nohup, a job in the background of a
     script) would be ignored by every program of ours too: here they are as usual."""
+    config.addinivalue_line("markers", "torch: needs a torch (torch_python)")
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_IGN:
             is_ctrl_c = number == signal.SIGINT
@@ -42,19 +47,23 @@ def lapwing() -> str:
 
 
 @cache
-def interpreters() -> tuple[tuple[str, str], ...]:
-    """(version, path) of each Python to test, such as ("3.11", "/usr/bin/python3")."""
-    show = "import sys; print('%d.%d' % sys.version_info[:2])"
-    paths = os.environ.get("LAPWING_PYTHONS") or sys.executable
+def interpreters(variable: str, show: str) -> tuple[tuple[str, str], ...]:
+    """(version, path) of each Python to test, such as ("3.11", "/usr/bin/python3"),
+    the version being what SHOW prints there."""
+    paths = os.environ.get(variable) or sys.executable
     return tuple(
         (subprocess.check_output([path, "-c", show], text=True).strip(), path)
         for path in paths.split(":")
     )
 
 
+SHOW_PYTHON = "import sys; print('%d.%d' % sys.version_info[:2])"
+SHOW_TORCH = "from importlib.metadata import version as v; print('torch-' + v('torch'))"
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "python" in metafunc.fixturenames:
-        here = interpreters()
+        here = interpreters("LAPWING_PYTHONS", SHOW_PYTHON)
         params = [pytest.param(path, id=version) for version, path in here]
         wanted = os.environ.get("LAPWING_VERSIONS", "").split()
         for version in wanted:
@@ -62,6 +71,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 skip = pytest.mark.skip(f"no CPython {version} on this machine")
                 params.append(pytest.param("", id=version, marks=skip))
         metafunc.parametrize("python", params, scope="session")
+    if "torch_python" in metafunc.fixturenames:
+        torches = interpreters("LAPWING_TORCH_PYTHONS", SHOW_TORCH)
+        params = [pytest.param(path, id=version) for version, path in torches]
+        metafunc.parametrize("torch_python", params, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "torch_python" in getattr(item, "fixturenames", ()):
+            item.add_marker("torch")
 
 
 def _note(nodeid: str, outcome: str, message: str, seconds: float) -> results.Result:
