@@ -78,17 +78,25 @@ bool lw_op_tree_is_module(const struct lw_op_tree *tree, const struct lw_event *
                           "[pl][module]");
 }
 
+/* Ranges are in it if they are steps, loaders, collectives or optimizers. */
+static bool is_range_of_tb(struct building *b, lw_string_id id)
+{
+    enum lw_tb_name name = lw_tb_name(&b->tb, id);
+
+    return name == LW_TB_STEP_NAME || name == LW_TB_LOADER ||
+           name == LW_TB_COLLECTIVE || ask_name(b, id) & NAME_OPTIMIZER;
+}
+
 static bool is_in_tb(struct building *b, const struct lw_event *event)
 {
     switch (lw_tb_type(&b->tb, event)) {
     case LW_TB_OPERATOR:
     case LW_TB_STEP:
+    case LW_TB_LIGHTNING_MODULE:
     case LW_TB_PYTHON: return !lw_event_is_on_device(event);
     case LW_TB_PYTHON_FUNCTION: return lw_op_tree_is_module(b->tree, event);
     case LW_TB_ANNOTATION:
-        return !lw_event_is_on_device(event) &&
-               (lw_tb_name(&b->tb, event->name) != LW_TB_PLAIN ||
-                ask_name(b, event->name) & NAME_OPTIMIZER);
+        return !lw_event_is_on_device(event) && is_range_of_tb(b, event->name);
     default: return false;
     }
 }
@@ -118,7 +126,8 @@ bool lw_op_tree_is_tb_op(const struct lw_op_tree *tree, const struct lw_event *e
     return event->kind == LW_EVENT_OP && strcmp(name, "DataParallel.forward") != 0 &&
            strcmp(name, "DistributedDataParallel.forward") != 0 &&
            !lw_text_starts(name, "Optimizer.") && !lw_trace_is_step(name) &&
-           !lw_text_starts(name, "enumerate(Data");
+           !lw_text_starts(name, "enumerate(Data") &&
+           !(tree->is_lightning && lw_text_starts(name, "[pl][module]"));
 }
 
 /* From when to when, as the definition has it. */
@@ -403,6 +412,7 @@ bool lw_op_tree_init(struct lw_op_tree *tree, const struct lw_trace_scope *scope
                           : NULL;
     done = b.names &&
            (kind != LW_OP_TREE_TB || lw_tb_events_init(&b.tb, scope->profile, err));
+    tree->is_lightning = b.tb.is_lightning;
     for (size_t i = 0; done && i < trace->track_count; i++)
         if (lw_trace_scope_has_track(scope, &trace->tracks[i]))
             nest_track(&b, &trace->tracks[i]);

@@ -47,8 +47,9 @@ struct lw_op_node {
 struct lw_op_tree {
     const struct lw_trace_scope *scope; /* borrowed */
     enum lw_op_tree_kind kind;
-    struct lw_op_node *nodes;           /* owned: one for each event */
-    struct lw_op_memory *host_memory;   /* owned, likewise; NULL: none was recorded */
+    bool is_lightning;                /* for LW_OP_TREE_TB, as in struct lw_tb_events */
+    struct lw_op_node *nodes;         /* owned: one for each event */
+    struct lw_op_memory *host_memory; /* owned, likewise; NULL: none was recorded */
     struct lw_op_memory *device_memory; /* likewise */
     uint64_t *tc_self_ns, *tc_ns;   /* owned, likewise: of device_*_ns on tensor cores;
                                            NULL: nothing ran on a device */

@@ -10,7 +10,7 @@
 #include "analyses/op_rows.h"
 #include "analyses/ops.h"
 #include "analyses/ops_columns.h"
-#include "base/json_in.h"
+#include "analyses/rank_info.h"
 #include "base/text.h"
 
 enum {
@@ -53,30 +53,12 @@ struct showing {
     struct lw_table *table;
 };
 
-/* Does the file say KEY: 1 before its events, for any rank that is meant? */
+/* Does the file of any rank that is meant say KEY: 1? */
 static bool says(const struct lw_trace_scope *scope, const char *key)
 {
-    for (size_t i = 0; i < scope->trace->rank_count; i++) {
-        lw_string_id info = scope->trace->ranks[i].info;
-        struct lw_json_in json;
-        enum lw_json_token token;
-
-        if (!scope->ranks[i] || !info)
-            continue;
-        lw_json_in_init(&json, lw_profile_text(scope->profile, info),
-                        lw_strings_len(scope->profile->strings, info));
-        if (lw_json_next(&json) != LW_JSON_OBJECT)
-            continue;
-        while ((token = lw_json_next(&json)) == LW_JSON_KEY) {
-            bool is_key = lw_json_is(&json, key);
-
-            token = lw_json_next(&json);
-            if (is_key && token == LW_JSON_NUMBER)
-                return json.len == 1 && *json.text == '1';
-            if (!lw_json_skip_rest(&json, token))
-                break;
-        }
-    }
+    for (size_t i = 0; i < scope->trace->rank_count; i++)
+        if (scope->ranks[i] && lw_rank_says(scope->profile, i, key, "1"))
+            return true;
     return false;
 }
 

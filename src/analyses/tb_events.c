@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analyses/rank_info.h"
 #include "base/alloc.h"
 #include "base/text.h"
 
@@ -37,12 +38,21 @@ static const struct category categories[] = {
     { "gpu_user_annotation", LW_TB_ANNOTATION },
 };
 
+static bool is_lightning(const struct lw_profile *profile)
+{
+    for (size_t i = 0; i < profile->trace->rank_count; i++)
+        if (lw_rank_says(profile, i, "Framework", "pytorch-lightning"))
+            return true;
+    return false;
+}
+
 bool lw_tb_events_init(struct lw_tb_events *events, const struct lw_profile *profile,
                        struct lw_error *err)
 {
     size_t count = lw_strings_count(profile->strings);
 
     events->profile = profile;
+    events->is_lightning = is_lightning(profile);
     events->types = lw_zalloc(count, 1, err);
     events->names = events->types ? lw_zalloc(count, 1, err) : NULL;
     return events->names != NULL;
@@ -85,6 +95,10 @@ static enum lw_tb_name judge_name(const char *name)
          lw_text_ends(name, ".__next__")) ||
         lw_text_starts(name, "enumerate(DataPipe)#"))
         return LW_TB_LOADER;
+    if (lw_text_starts(name, "[pl][profile]"))
+        return LW_TB_LIGHTNING_NAME;
+    if (lw_text_starts(name, "[pl][module]"))
+        return LW_TB_LIGHTNING_MODULE_NAME;
     return is_collective(name) ? LW_TB_COLLECTIVE : LW_TB_PLAIN;
 }
 
@@ -95,6 +109,19 @@ enum lw_tb_name lw_tb_name(struct lw_tb_events *events, lw_string_id name)
     if (!*known)
         *known = (uint8_t)(1 + judge_name(lw_profile_text(events->profile, name)));
     return (enum lw_tb_name)(*known - 1);
+}
+
+/* Of a trace of Lightning's: its own ranges are no operators, and functions of Python are
+ * not looked at. */
+static enum lw_tb_type type_of_lightning(enum lw_tb_type type, enum lw_tb_name name)
+{
+    if (type == LW_TB_PYTHON_FUNCTION)
+        return LW_TB_NONE;
+    if (type != LW_TB_OPERATOR)
+        return type;
+    if (name == LW_TB_LIGHTNING_NAME)
+        return LW_TB_LIGHTNING;
+    return name == LW_TB_LIGHTNING_MODULE_NAME ? LW_TB_LIGHTNING_MODULE : type;
 }
 
 enum lw_tb_type lw_tb_type(struct lw_tb_events *events, const struct lw_event *event)
@@ -109,7 +136,9 @@ enum lw_tb_type lw_tb_type(struct lw_tb_events *events, const struct lw_event *e
     if ((type == LW_TB_OPERATOR || type == LW_TB_ANNOTATION) &&
         lw_tb_name(events, event->name) == LW_TB_STEP_NAME)
         return LW_TB_STEP;
-    return type;
+    return events->is_lightning
+               ? type_of_lightning(type, lw_tb_name(events, event->name))
+               : type;
 }
 
 /* The whole ns nearest to what a double of µs can hold. */

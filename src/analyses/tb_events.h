@@ -22,6 +22,8 @@ enum lw_tb_type {
     LW_TB_PYTHON,          /* "python", as no profiler writes any more */
     LW_TB_PYTHON_FUNCTION, /* and modules */
     LW_TB_ANNOTATION,
+    LW_TB_LIGHTNING, /* "[pl][profile]...": it is there, but counts for nothing */
+    LW_TB_LIGHTNING_MODULE,
 };
 
 /* What it sees in a name. */
@@ -30,12 +32,15 @@ enum lw_tb_name {
     LW_TB_STEP_NAME,
     LW_TB_LOADER,     /* of a DataLoader or DataPipe */
     LW_TB_COLLECTIVE, /* one of the ten that it knows */
+    LW_TB_LIGHTNING_NAME,
+    LW_TB_LIGHTNING_MODULE_NAME,
 };
 
 struct lw_tb_events {
     const struct lw_profile *profile;
     uint8_t *types; /* owned: of each string as a category, plus 1; 0: not asked yet */
     uint8_t *names; /* owned: likewise, as a name */
+    bool is_lightning; /* PyTorch Lightning says that it wrote the trace */
 };
 
 bool lw_tb_events_init(struct lw_tb_events *events, const struct lw_profile *profile,
