@@ -1,6 +1,6 @@
 #!/bin/sh
-# Measure Lapwing beside its peers (make bench): bench/run.sh --help. What samples is
-# measured by itself: bench/run.sh sampling --help.
+# Measure Lapwing beside its peers (make bench: all of it). A part by itself:
+# bench/run.sh --help, and for what samples bench/run.sh sampling --help.
 #
 # Tables go to standard output in Markdown, progress to standard error, all numbers to
 # bench/results/.
@@ -21,4 +21,5 @@ if [ "${1:-}" = sampling ]; then
     shift
     exec "$python" bench/sampling.py "$@"
 fi
-exec "$python" bench/run.py "$@"
+"$python" bench/run.py "$@"
+[ $# -gt 0 ] || exec "$python" bench/sampling.py
