@@ -95,11 +95,17 @@ def traces() -> int:
     return pytest("traces", *map(str, sorted(ROOT.glob("tests/live/test_kineto_*.py"))))
 
 
+def torches() -> int:
+    """What needs torch, for `make torch-matrix`; `live` has it too."""
+    return pytest("torches", "tests/live", "-m", "torch")
+
+
 def lint() -> int:
     return run([sys.executable, "tools/lint.py", "--suite", "lint"])
 
 
 SUITES: list[Callable[[], int]] = [unit, golden, torture, traces, live, lint]
+ON_REQUEST: list[Callable[[], int]] = [torches]
 
 
 def run_suite(suite: Callable[[], int]) -> list[results.Result]:
@@ -124,7 +130,7 @@ def run_suites(suites: list[Callable[[], int]]) -> dict[str, list[results.Result
 
 def main() -> int:
     wanted = sys.argv[1:] or [suite.__name__ for suite in SUITES]
-    suites = [suite for suite in SUITES if suite.__name__ in wanted]
+    suites = [s for s in (*SUITES, *ON_REQUEST) if s.__name__ in wanted]
     if live in suites and len(suites) > 1:
         with ThreadPoolExecutor(1) as pool:
             beside = pool.submit(run_suites, [s for s in suites if s is not live])

@@ -5,8 +5,8 @@ colons; by default only the one of .venv), so `make matrix` is the same tests. O
 versions in LAPWING_VERSIONS, those that no interpreter has are skipped by name.
 
 `torch_python` is the same for tests that need torch: LAPWING_TORCH_PYTHONS, by default
-the one of .venv. Such tests have the mark `torch`; `make torch-matrix` runs them on
-other torches.
+the one of .venv, and LAPWING_TORCH_VERSIONS. Such tests have the mark `torch`; `make
+torch-matrix` runs them on other torches.
 """
 
 from __future__ import annotations
@@ -46,10 +46,17 @@ def lapwing() -> str:
     return program
 
 
+SHOW_PYTHON = "import sys; print('%d.%d' % sys.version_info[:2])"
+SHOW_TORCH = (
+    "from importlib.metadata import version as v;"
+    "print('torch', '.'.join(v('torch').split('.')[:2]))"
+)
+
+
 @cache
 def interpreters(variable: str, show: str) -> tuple[tuple[str, str], ...]:
-    """(version, path) of each Python to test, such as ("3.11", "/usr/bin/python3"),
-    the version being what SHOW prints there."""
+    """(version, path) of each Python that VARIABLE lists, the version being what SHOW
+    prints there: ("3.11", "/usr/bin/python3")."""
     paths = os.environ.get(variable) or sys.executable
     return tuple(
         (subprocess.check_output([path, "-c", show], text=True).strip(), path)
@@ -57,24 +64,23 @@ def interpreters(variable: str, show: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-SHOW_PYTHON = "import sys; print('%d.%d' % sys.version_info[:2])"
-SHOW_TORCH = "from importlib.metadata import version as v; print('torch-' + v('torch'))"
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "python" in metafunc.fixturenames:
-        here = interpreters("LAPWING_PYTHONS", SHOW_PYTHON)
+    for name, show, kind in (
+        ("python", SHOW_PYTHON, ""),
+        ("torch_python", SHOW_TORCH, "torch "),
+    ):
+        if name not in metafunc.fixturenames:
+            continue
+        variable = "LAPWING_TORCH" if kind else "LAPWING"
+        here = interpreters(f"{variable}_PYTHONS", show)
         params = [pytest.param(path, id=version) for version, path in here]
-        wanted = os.environ.get("LAPWING_VERSIONS", "").split()
-        for version in wanted:
+        for number in os.environ.get(f"{variable}_VERSIONS", "").split():
+            version = kind + number
             if version not in dict(here):
-                skip = pytest.mark.skip(f"no CPython {version} on this machine")
+                reason = f"no {kind or 'CPython '}{number} on this machine"
+                skip = pytest.mark.skip(reason)
                 params.append(pytest.param("", id=version, marks=skip))
-        metafunc.parametrize("python", params, scope="session")
-    if "torch_python" in metafunc.fixturenames:
-        torches = interpreters("LAPWING_TORCH_PYTHONS", SHOW_TORCH)
-        params = [pytest.param(path, id=version) for version, path in torches]
-        metafunc.parametrize("torch_python", params, scope="session")
+        metafunc.parametrize(name, params, scope="session")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
