@@ -26,6 +26,8 @@ static bool grow(void *array, uint32_t *capacity, uint32_t need, size_t item_siz
 
     if (need <= *capacity)
         return true;
+    while (larger < need)
+        larger *= 2;
     moved = realloc(*items, larger * item_size);
     if (!moved)
         return false;
@@ -93,64 +95,84 @@ bool py_functions_init(struct py_functions *functions, const struct py_compat *c
     functions->label_index = PyDict_New();
     functions->extra_index = compat->request_extra(code_died);
     if (!functions->slots || !functions->label_index || functions->extra_index < 0 ||
+        !lw_names_init(&functions->names) ||
         !grow(&functions->list, &functions->capacity, 1, sizeof(*functions->list))) {
         if (!PyErr_Occurred())
             PyErr_NoMemory();
         return false;
     }
+    memset(&functions->list[0], 0, sizeof(functions->list[0]));
     the_functions = functions;
     return true;
 }
 
-/* Bytes of TEXT, borrowed; names that are not UTF-8 (surrogates from file names) are
- * given back as the bytes they came from, in *HOLDER, which the caller releases. */
-static const char *text_bytes(PyObject *text, size_t *len, PyObject **holder)
+const char *py_text_bytes(PyObject *text, size_t *len, PyObject **holder)
 {
+    static const char *const others[] = { "surrogateescape", "backslashreplace" };
     Py_ssize_t size = 0;
     const char *bytes = text ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
     char *encoded = NULL;
 
     *holder = NULL;
-    if (text && !bytes) {
+    for (size_t i = 0; text && !bytes && i < sizeof(others) / sizeof(*others); i++) {
         PyErr_Clear();
-        *holder = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
+        *holder = PyUnicode_AsEncodedString(text, "utf-8", others[i]);
         if (*holder && PyBytes_AsStringAndSize(*holder, &encoded, &size) == 0)
             bytes = encoded;
-        else
-            PyErr_Clear();
     }
+    if (!bytes)
+        PyErr_Clear();
     *len = bytes ? (size_t)size : 0;
     return bytes ? bytes : "";
 }
 
-static void log_name(const struct py_functions *functions, uint32_t number)
+/* What the name log says of FUNCTION. */
+struct log_entry {
+    struct lw_agent_name head;
+    const char *file;
+    const char *name;
+    PyObject *file_holder; /* owned */
+    PyObject *name_holder; /* owned */
+};
+
+static void fill_entry(struct log_entry *entry, const struct py_function *function)
 {
-    const struct py_function *function = &functions->list[number];
-    PyObject *file_holder, *name_holder;
     size_t file_len, name_len;
-    const char *file = text_bytes(function->file, &file_len, &file_holder);
-    const char *name = text_bytes(function->name, &name_len, &name_holder);
-    struct lw_agent_name head = {
-        .number = number,
+
+    entry->file = py_text_bytes(function->file, &file_len, &entry->file_holder);
+    entry->name = py_text_bytes(function->name, &name_len, &entry->name_holder);
+    entry->head = (struct lw_agent_name){
         .first_line = function->first_line,
         .kind = function->kind,
         .variant = function->variant,
+        .file_len = (uint32_t)(file_len < LW_NAME_BYTES ? file_len : LW_NAME_BYTES),
+        .name_len = (uint32_t)(name_len < LW_NAME_BYTES ? name_len : LW_NAME_BYTES),
     };
-
-    /* Nobody reads a name of more; a program can make one of a gigabyte. */
-    head.file_len = (uint32_t)(file_len < 4096 ? file_len : 4096);
-    head.name_len = (uint32_t)(name_len < 4096 ? name_len : 4096);
-    lw_region_add_name(functions->log, &head, file, name);
-    Py_XDECREF(file_holder);
-    Py_XDECREF(name_holder);
 }
 
-void py_functions_log_to(struct py_functions *functions, struct lw_region *region,
-                         bool names_are_there)
+static void release_entry(struct log_entry *entry)
 {
-    functions->log = region;
-    for (uint32_t i = 1; region && !names_are_there && i < functions->count; i++)
-        log_name(functions, i);
+    Py_XDECREF(entry->file_holder);
+    Py_XDECREF(entry->name_holder);
+}
+
+void py_functions_log_to(struct py_functions *functions, struct lw_region *region)
+{
+    struct lw_names *names = &functions->names;
+
+    lw_names_lock(names);
+    names->log = region;
+    for (uint32_t i = 1; i < names->count; i++) {
+        struct log_entry entry;
+
+        if (lw_names_log_interned(names, i))
+            continue;
+        fill_entry(&entry, &functions->list[i]);
+        entry.head.number = i;
+        lw_region_add_name(region, &entry.head, entry.file, entry.name);
+        release_entry(&entry);
+    }
+    lw_names_unlock(names);
 }
 
 /* The index of the label, made when new; UINT32_MAX: no memory. */
@@ -181,13 +203,45 @@ static uint32_t find_label(struct py_functions *functions, PyObject *file,
     return index;
 }
 
+/* Put FUNCTION, without references of its own, on the list under a new number; 0: there
+ * is none left, or no memory. Numbers between the last one's and this are others'. */
+static uint32_t list_function(struct py_functions *functions,
+                              const struct py_function *function)
+{
+    struct lw_names *names = &functions->names;
+    struct log_entry entry;
+    uint32_t number = 0;
+
+    fill_entry(&entry, function);
+    lw_names_lock(names);
+    if (names->count < MOST_FUNCTIONS &&
+        grow(&functions->list, &functions->capacity, names->count + 1,
+             sizeof(*functions->list)))
+        number = lw_names_take(names, &entry.head, entry.file, entry.name);
+    lw_names_unlock(names);
+    release_entry(&entry);
+    if (number) {
+        memset(&functions->list[functions->count], 0,
+               (number - functions->count) * sizeof(*functions->list));
+        functions->list[number] = *function;
+        functions->count = number + 1;
+    }
+    return number;
+}
+
 /* A number for a function that prints as (file, line, name): a dead one's, or a new
  * one. 0: none. Takes no references. */
 static uint32_t take_number(struct py_functions *functions, PyObject *file,
                             uint32_t line, PyObject *name, unsigned kind)
 {
     uint32_t index = find_label(functions, file, line, name, kind);
-    struct py_function *function;
+    struct py_function fresh = {
+        .file = file,
+        .name = name,
+        .first_line = line,
+        .label = index,
+        .kind = (uint16_t)kind,
+    };
     struct py_function_label *label;
     uint32_t number;
 
@@ -199,32 +253,20 @@ static uint32_t take_number(struct py_functions *functions, PyObject *file,
         label->first_dead = functions->list[number].next_dead;
         return number;
     }
-    if (functions->count >= MOST_FUNCTIONS ||
-        !grow(&functions->list, &functions->capacity, functions->count + 1,
-              sizeof(*functions->list)))
-        return 0;
-    number = functions->count++;
-    function = &functions->list[number];
-    memset(function, 0, sizeof(*function));
-    Py_XINCREF(file);
-    Py_INCREF(name);
-    function->file = file;
-    function->name = name;
-    function->first_line = line;
-    function->label = index;
-    function->kind = (uint16_t)kind;
-    function->variant =
+    fresh.variant =
         (uint16_t)(label->variants < UINT16_MAX ? label->variants : UINT16_MAX);
-    label->variants++;
-    if (functions->log)
-        log_name(functions, number);
+    number = list_function(functions, &fresh);
+    if (number) {
+        Py_XINCREF(file);
+        Py_INCREF(name);
+        label->variants++;
+    }
     return number;
 }
 
 static const struct py_function_slot *lose(struct py_functions *functions)
 {
-    if (functions->log)
-        lw_region_count_lost(functions->log, LW_LOST_FUNCTIONS);
+    lw_names_count_lost(&functions->names, LW_LOST_FUNCTIONS);
     return &unknown_slot;
 }
 
@@ -379,20 +421,4 @@ const struct py_function_slot *py_functions_add_builtin(struct py_functions *fun
     Py_XDECREF(name);
     PyErr_Restore(type, value, traceback);
     return slot ? slot : lose(functions);
-}
-
-uint32_t py_functions_add_mark(struct py_functions *functions, PyObject *name,
-                               enum lw_agent_name_kind kind)
-{
-    uint32_t index = find_label(functions, NULL, 0, name, kind);
-
-    if (index == UINT32_MAX)
-        return 0;
-    /* A mark's number is kept as its label's dead one: every use finds the same. */
-    if (functions->labels[index].first_dead == 0) {
-        uint32_t number = take_number(functions, NULL, 0, name, kind);
-
-        functions->labels[index].first_dead = number;
-    }
-    return functions->labels[index].first_dead;
 }

@@ -7,17 +7,18 @@
  * with the same file, line and name. Two that live at once and print alike (lambdas on
  * a line) have numbers of their own, told apart by `variant`.
  *
- * All of it happens under the GIL. */
+ * All of it happens under the GIL, but `names`, which gives the numbers: marks, phases and
+ * ops have theirs from it too, from any thread. Their numbers are gaps in `list`. */
 #ifndef PY_LAPWING_FUNCTIONS_H
 #define PY_LAPWING_FUNCTIONS_H
 
-#include "agent/region.h"
+#include "agent/names.h"
 #include "compat.h"
 
 struct py_function {
     void *key;      /* code object, or PyMethodDef tagged with bit 0; NULL: dead */
-    PyObject *file; /* owned; NULL: none (a builtin, a mark) */
-    PyObject *name; /* owned */
+    PyObject *file; /* owned; NULL: none (a builtin) */
+    PyObject *name; /* owned; NULL: this number is no function's */
     uint32_t first_line;
     uint32_t label;     /* index of what it prints as */
     uint32_t next_dead; /* number, of the same label; 0: last */
@@ -61,7 +62,7 @@ struct py_functions {
 
     Py_ssize_t extra_index;         /* of co_extra */
     const struct py_compat *compat; /* borrowed */
-    struct lw_region *log;          /* shared region that hears of new names; or NULL */
+    struct lw_names names;
 };
 
 #define PY_SLOT_FREED ((void *)1)
@@ -69,10 +70,8 @@ struct py_functions {
 
 bool py_functions_init(struct py_functions *functions, const struct py_compat *compat);
 
-/* Write all names known so far to REGION, and each new one from now on; NULL: no more.
- * In a forked child the copied log of the parent does the first half. */
-void py_functions_log_to(struct py_functions *functions, struct lw_region *region,
-                         bool names_are_there);
+/* Write all names known so far to REGION, and each new one from now on. */
+void py_functions_log_to(struct py_functions *functions, struct lw_region *region);
 
 static inline size_t py_functions_hash(void *key)
 {
@@ -107,8 +106,10 @@ const struct py_function_slot *py_functions_add_builtin(struct py_functions *fun
                                                         PyMethodDef *definition,
                                                         PyObject *callable,
                                                         PyObject *self);
-/* A number for a mark or counter; 0: none could be had (an exception is set). */
-uint32_t py_functions_add_mark(struct py_functions *functions, PyObject *name,
-                               enum lw_agent_name_kind kind);
+
+/* Bytes of TEXT (NULL: none), borrowed. Names that are not UTF-8 (surrogates from file
+ * names) are given back as the bytes they came from, other surrogates as \\udc00, in
+ * *HOLDER, which the caller releases. Raises nothing; call it with nothing raised. */
+const char *py_text_bytes(PyObject *text, size_t *len, PyObject **holder);
 
 #endif

@@ -2,9 +2,8 @@
 
 #include "agent/handover.h"
 #include "exec.h"
+#include "marks.h"
 #include "profile.h"
-#include "session.h"
-#include "tracer.h"
 
 static PyObject *start(PyObject *module, PyObject *args)
 {
@@ -60,19 +59,6 @@ static PyObject *ticks(PyObject *module, PyObject *unused)
     return PyLong_FromUnsignedLongLong(lw_ticks_now(py_tracer.use_tsc));
 }
 
-static PyObject *mark(PyObject *module, PyObject *args)
-{
-    unsigned long long start_ticks;
-    PyObject *name;
-
-    (void)module;
-    if (!PyArg_ParseTuple(args, "UK:mark", &name, &start_ticks))
-        return NULL;
-    if (!py_session_mark(name, start_ticks))
-        return NULL;
-    Py_RETURN_NONE;
-}
-
 static int exec_module(PyObject *module)
 {
     static bool is_ready;
@@ -86,6 +72,8 @@ static int exec_module(PyObject *module)
         Py_XDECREF(type);
         return -1;
     }
+    if (!py_marks_init(module))
+        return -1;
     return PyModule_AddStringConstant(module, "VARIABLE", LW_AGENT_VARIABLE);
 }
 
@@ -97,8 +85,7 @@ static PyMethodDef methods[] = {
       "Whether a recorder has this process." },
     { "follow", follow, METH_VARARGS,
       "follow(folder, config): into child programs too." },
-    { "ticks", ticks, METH_NOARGS, "The recording's clock, for mark()." },
-    { "mark", mark, METH_VARARGS, "mark(name, start_ticks): a range that ends now." },
+    { "ticks", ticks, METH_NOARGS, "The recording's clock, for end_range()." },
     { NULL, NULL, 0, NULL },
 };
 

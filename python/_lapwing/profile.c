@@ -109,9 +109,10 @@ static PyObject *list_functions(void)
     for (uint32_t i = 0; list && i < functions->count; i++) {
         const struct py_function *function = &functions->list[i];
         PyObject *item =
-            i == 0 ? Py_BuildValue("(ziz)", NULL, 0, NULL)
-                   : Py_BuildValue("(OIO)", function->file ? function->file : Py_None,
-                                   function->first_line, function->name);
+            function->name
+                ? Py_BuildValue("(OIO)", function->file ? function->file : Py_None,
+                                function->first_line, function->name)
+                : Py_BuildValue("(ziz)", NULL, 0, NULL);
 
         if (!item || PyList_SetItem(list, i, item) < 0)
             Py_CLEAR(list);

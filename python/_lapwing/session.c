@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/handover.h"
+#include "marks.h"
 
 static struct {
     struct py_collector collector;
@@ -16,8 +17,10 @@ static struct {
     size_t text_len;
     uint32_t argument_count;
     uint64_t forked_names; /* bytes of the name log when fork began */
-    bool on;
+    uint32_t number;
 } session = { .collector = { .lane = -1 } };
+
+_Atomic bool py_session_on;
 
 /* Hand the region over, and a way to read our memory where it is wanted; neither
  * descriptor is needed after. */
@@ -62,7 +65,8 @@ static void before_fork(void)
     struct lw_calls_thread *mine = lane < 0 ? NULL : py_thread.places[lane].calls;
 
     py_tracer_before_fork();
-    if (!session.on)
+    lw_names_lock(&py_tracer.functions.names);
+    if (!py_session_on)
         return;
     session.forked_names = atomic_load(&session.collector.region.header->names_used);
     if (mine)
@@ -71,6 +75,7 @@ static void before_fork(void)
 
 static void after_fork_in_parent(void)
 {
+    lw_names_unlock(&py_tracer.functions.names);
     py_tracer_after_fork_parent();
 }
 
@@ -84,8 +89,10 @@ static void after_fork_in_child(void)
     struct lw_calls_thread *mine = lane < 0 ? NULL : py_thread.places[lane].calls;
     bool works;
 
+    lw_names_unlock(&py_tracer.functions.names);
     py_tracer_after_fork_child();
-    if (!session.on)
+    py_marks_after_fork();
+    if (!py_session_on)
         return;
     for (struct py_place *place = collector->places; place; place = place->next)
         if (place->calls != mine)
@@ -98,7 +105,7 @@ static void after_fork_in_child(void)
             (!mine || lw_calls_thread_move(mine, &collector->region)) && hand_over();
     }
     if (!works) {
-        session.on = false;
+        py_session_on = false;
         py_tracer.waiting_for_main = false;
         if (lane >= 0) {
             py_tracer.active &= ~(1u << lane);
@@ -107,7 +114,7 @@ static void after_fork_in_child(void)
             py_tracer.lanes[lane].collector = NULL;
             py_tracer.lanes[lane].epoch++;
         }
-        py_tracer.functions.log = NULL;
+        lw_names_log_to_nobody(&py_tracer.functions.names);
         lw_region_release(&collector->region);
     }
     lw_region_release(&old);
@@ -115,18 +122,13 @@ static void after_fork_in_child(void)
 
 /* ---- on and off ------------------------------------------------------------------ */
 
-bool py_session_is_on(void)
-{
-    return session.on;
-}
-
 bool py_session_start(const char *config, const char *text, size_t text_len,
                       uint32_t argument_count, bool await_main)
 {
     static bool fork_is_watched;
     struct py_collector *collector = &session.collector;
 
-    if (session.on) {
+    if (py_session_on) {
         PyErr_SetString(PyExc_RuntimeError, "this process is being recorded already");
         return false;
     }
@@ -166,9 +168,10 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
     if (session.config.min_span_ns)
         collector->min_span_ticks =
             (uint64_t)((double)session.config.min_span_ns * 1e-9 / py_tracer_tick_s());
-    py_functions_log_to(&py_tracer.functions, &collector->region, false);
-    session.on = true;
+    py_functions_log_to(&py_tracer.functions, &collector->region);
     collector->marks_only = !session.config.calls;
+    session.number++;
+    py_session_on = true;
     if (await_main && session.config.calls ? py_tracer_await_main(collector)
                                            : py_collector_start(collector))
         return true;
@@ -178,34 +181,51 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
 
 void py_session_stop(void)
 {
-    if (!session.on)
+    if (!py_session_on)
         return;
-    session.on = false;
-    py_tracer.functions.log = NULL;
+    py_session_on = false;
+    py_tracer_await_writers();
+    lw_names_log_to_nobody(&py_tracer.functions.names);
     py_collector_stop(&session.collector);
     atomic_store_explicit(&session.collector.region.header->state, LW_AGENT_FINISHED,
                           memory_order_release);
     py_collector_release(&session.collector);
 }
 
-bool py_session_mark(PyObject *name, uint64_t start_ticks)
-{
-    struct lw_agent_record record = {
-        .kind = LW_RECORD_MARK,
-        .ticks = start_ticks,
-        .value = lw_ticks_now(py_tracer.use_tsc) - start_ticks,
-    };
-    struct lw_calls_thread *calls;
+/* ---- writing to it --------------------------------------------------------------- */
 
-    if (!session.on || session.collector.lane < 0)
-        return true;
-    record.id = py_functions_add_mark(&py_tracer.functions, name, LW_NAME_MARK);
-    if (record.id == 0)
-        return PyErr_Occurred() == NULL;
-    calls = py_tracer_place((unsigned)session.collector.lane);
-    if (calls) {
-        record.node = lw_calls_current(calls);
-        lw_region_add_record(calls->region, calls->slot, &record);
+uint32_t py_session_number(void)
+{
+    return session.number;
+}
+
+struct lw_calls_thread *py_session_place(void)
+{
+    int lane = session.collector.lane;
+
+    return py_session_on && lane >= 0 ? py_tracer_place((unsigned)lane) : NULL;
+}
+
+/* Either we see here that the recording has ended, or who ends it sees that we write:
+ * both store first and look then, in one order for all (seq_cst). */
+struct lw_calls_thread *py_session_enter(void)
+{
+    while (py_session_is_on()) {
+        bool is_known;
+        int lane;
+
+        atomic_store(&py_thread.is_writing, true);
+        lane = session.collector.lane;
+        if (!py_session_on || lane < 0) {
+            py_session_leave();
+            break;
+        }
+        is_known = py_thread.places[lane].unnamed_epoch == py_tracer.lanes[lane].epoch;
+        if (is_known && py_thread.places[lane].calls)
+            return py_thread.places[lane].calls;
+        py_session_leave();
+        if (is_known || !py_tracer_attach_unnamed((unsigned)lane, &session.collector))
+            break;
     }
-    return true;
+    return NULL;
 }

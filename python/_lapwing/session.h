@@ -10,9 +10,27 @@
 bool py_session_start(const char *config, const char *text, size_t text_len,
                       uint32_t argument_count, bool await_main);
 void py_session_stop(void);
-bool py_session_is_on(void);
 
-/* Put a named range that began at START_TICKS and ends now on the thread's track. */
-bool py_session_mark(PyObject *name, uint64_t start_ticks);
+/* Whether there is one: with the GIL the truth, without it a good guess. */
+extern _Atomic bool py_session_on;
+static inline bool py_session_is_on(void)
+{
+    return atomic_load_explicit(&py_session_on, memory_order_relaxed);
+}
+
+/* The calling thread's place in it; NULL: not recording, or not this thread. */
+struct lw_calls_thread *py_session_place(void);
+
+/* The same for a thread that may not have the GIL, nor be known to Python. Where it is not
+ * NULL, py_session_leave() must follow soon, with no other lock asked for in between than
+ * that of the names: whoever ends the recording waits for it. */
+struct lw_calls_thread *py_session_enter(void);
+static inline void py_session_leave(void)
+{
+    atomic_store_explicit(&py_thread.is_writing, false, memory_order_release);
+}
+
+/* How many recordings there have been in this process: tells one from the next. */
+uint32_t py_session_number(void);
 
 #endif

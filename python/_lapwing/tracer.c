@@ -2,8 +2,10 @@
 
 #include "tracer.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -109,6 +111,16 @@ static void drop_place(struct py_collector *collector, uint64_t thread)
     }
 }
 
+static void unlist_thread(struct py_thread *thread)
+{
+    struct py_thread **link = &py_tracer.threads;
+
+    while (*link && *link != thread)
+        link = &(*link)->next;
+    if (*link)
+        *link = thread->next;
+}
+
 /* Runs without the GIL, when a thread is gone: its slots may go to another. */
 static void thread_ended(void *unused)
 {
@@ -116,22 +128,23 @@ static void thread_ended(void *unused)
 
     (void)unused;
     pthread_mutex_lock(&py_tracer.lock);
+    unlist_thread(&py_thread);
     for (unsigned lane = 0; lane < PY_LANES; lane++)
         if (py_tracer.lanes[lane].collector)
             drop_place(py_tracer.lanes[lane].collector, thread);
     pthread_mutex_unlock(&py_tracer.lock);
+    free(py_thread.marks);
     memset(&py_thread, 0, sizeof(py_thread));
 }
 
-struct lw_calls_thread *py_tracer_attach(unsigned lane)
+/* Locked: the calling thread's place in LANE, made when new. */
+static void take_place(unsigned lane)
 {
     struct py_collector *collector = py_tracer.lanes[lane].collector;
     struct py_lane_place *here = &py_thread.places[lane];
     uint64_t thread = thread_id();
-    struct py_place *place;
+    struct py_place *place = find_place(collector, thread);
 
-    pthread_mutex_lock(&py_tracer.lock);
-    place = find_place(collector, thread);
     if (!place) {
         place = calloc(1, sizeof(*place));
         if (place) {
@@ -142,10 +155,54 @@ struct lw_calls_thread *py_tracer_attach(unsigned lane)
             collector->places = place;
         }
     }
+    if (!py_thread.is_listed) {
+        py_thread.next = py_tracer.threads;
+        py_tracer.threads = &py_thread;
+        py_thread.is_listed = true;
+    }
+    here->calls = place ? place->calls : NULL;
+    here->unnamed_epoch = py_tracer.lanes[lane].epoch;
+}
+
+bool py_tracer_attach_unnamed(unsigned lane, const struct py_collector *collector)
+{
+    struct lw_calls_thread *calls = NULL;
+    char name[17] = "";
+    bool is_there;
+
+    pthread_mutex_lock(&py_tracer.lock);
+    is_there = py_tracer.lanes[lane].collector == collector;
+    if (is_there) {
+        take_place(lane);
+        calls = py_thread.places[lane].calls;
+    }
+    /* The kernel's name, until Python has one. */
+    if (calls && atomic_load(&calls->slot->name_len) == 0 &&
+        prctl(PR_GET_NAME, name) == 0)
+        set_name(calls->slot, name, strlen(name));
+    pthread_mutex_unlock(&py_tracer.lock);
+    pthread_setspecific(py_tracer.thread_end, &py_thread);
+    return is_there;
+}
+
+void py_tracer_await_writers(void)
+{
+    pthread_mutex_lock(&py_tracer.lock);
+    for (struct py_thread *thread = py_tracer.threads; thread; thread = thread->next)
+        while (atomic_load(&thread->is_writing))
+            sched_yield();
+    pthread_mutex_unlock(&py_tracer.lock);
+}
+
+struct lw_calls_thread *py_tracer_attach(unsigned lane)
+{
+    struct py_lane_place *here = &py_thread.places[lane];
+
+    pthread_mutex_lock(&py_tracer.lock);
+    take_place(lane);
     pthread_mutex_unlock(&py_tracer.lock);
     pthread_setspecific(py_tracer.thread_end, &py_thread);
 
-    here->calls = place ? place->calls : NULL;
     /* Until the name is known the epoch stays wrong, so that we are asked again. */
     if (!here->calls || name_thread(here->calls->slot) ||
         ++py_thread.name_tries >= MOST_NAME_TRIES) {
@@ -237,9 +294,11 @@ static void take_lane(struct py_collector *collector, unsigned lane)
 {
     unsigned bit = 1u << lane;
 
-    collector->lane = (int)lane;
+    pthread_mutex_lock(&py_tracer.lock);
     py_tracer.lanes[lane].collector = collector;
     py_tracer.lanes[lane].epoch++;
+    pthread_mutex_unlock(&py_tracer.lock);
+    collector->lane = (int)lane; /* from here on threads without the GIL may come */
     py_tracer.timers |= collector->timer ? bit : 0;
     py_tracer.active_c |= collector->c_calls ? bit : 0;
     py_tracer.active |= collector->marks_only ? 0 : bit;
@@ -366,6 +425,8 @@ void py_tracer_after_fork_parent(void)
 void py_tracer_after_fork_child(void)
 {
     pthread_mutex_unlock(&py_tracer.lock);
+    py_thread.next = NULL;
+    py_tracer.threads = py_thread.is_listed ? &py_thread : NULL;
     for (unsigned lane = 0; lane < PY_LANES; lane++) {
         struct py_collector *collector = py_tracer.lanes[lane].collector;
         struct py_place *place = collector ? collector->places : NULL;

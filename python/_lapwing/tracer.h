@@ -8,7 +8,8 @@
  *
  * The tracer is the one writable global of the extension: an evaluation hook and the
  * handlers of fork and thread exit get no argument by which to find their state.
- * Everything runs under the GIL, except the end of a thread (`lock`). */
+ * Everything runs under the GIL, except the end of a thread, and what writes to the
+ * session's rings (py_session_enter): both go by `lock`. */
 #ifndef PY_LAPWING_TRACER_H
 #define PY_LAPWING_TRACER_H
 
@@ -35,7 +36,7 @@ struct py_collector {
     uint64_t min_span_ticks;
     PyObject *timer;     /* the caller's own clock, borrowed from the owner; or NULL */
     double timer_unit_s; /* seconds a tick of it; 0: it gives seconds as float */
-    int lane;            /* -1: not recording */
+    _Atomic int lane;    /* -1: not recording */
 };
 
 struct py_lane {
@@ -57,7 +58,9 @@ struct py_tracer {
     struct py_compat compat;
     uint64_t start_ticks; /* one moment on both clocks, to know a tick's length */
     uint64_t start_ns;
-    pthread_mutex_t lock; /* guards places against a thread that ends */
+    pthread_mutex_t
+        lock; /* guards places and `threads`, which change without the GIL */
+    struct py_thread *threads; /* those that have a place */
     pthread_key_t thread_end;
 };
 
@@ -66,10 +69,16 @@ extern struct py_tracer py_tracer;
 struct py_lane_place {
     struct lw_calls_thread *calls; /* NULL with a right epoch: not recorded here */
     uint32_t epoch;
+    uint32_t unnamed_epoch; /* right before `epoch` is: Python has no name for it yet */
 };
 
-/* What a thread keeps: its places, and on 3.11 the state of the deep-stack handover. */
+/* What a thread keeps: its places, what it has announced and not ended, and on 3.11 the
+ * state of the deep-stack handover. */
 struct py_thread {
+    struct py_thread *next;       /* of py_tracer.threads; NULL also if not in it */
+    struct py_open_marks *marks;  /* see marks.c; owned; NULL: none yet */
+    _Atomic bool is_writing;      /* in py_session_enter's section */
+    bool is_listed;               /* in py_tracer.threads */
     struct lw_calls_thread *only; /* see py_tracer_only */
     uint32_t only_epoch;
     struct py_lane_place places[PY_LANES];
@@ -103,6 +112,12 @@ bool py_tracer_see_main(PyObject *code, PyObject *globals);
 
 /* The calling thread's place in LANE, made when new. */
 struct lw_calls_thread *py_tracer_attach(unsigned lane);
+/* The same without the GIL, for a thread that Python may not know. False: LANE is
+ * COLLECTOR's no more. */
+bool py_tracer_attach_unnamed(unsigned lane, const struct py_collector *collector);
+
+/* Wait until no thread is in py_session_enter's section. */
+void py_tracer_await_writers(void);
 
 /* Fork: the parent's lock must be free in the child, whose only thread is this one. */
 void py_tracer_before_fork(void);

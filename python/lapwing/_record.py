@@ -121,7 +121,7 @@ class Recording(ContextDecorator):
         if isinstance(opened, Recorder):
             opened.finish()
         else:
-            agent.mark(self.name, opened)
+            agent.end_range(self.name, opened)
 
 
 @overload

@@ -45,7 +45,7 @@ bool lw_region_take_block(struct lw_region *region, struct lw_agent_thread *thre
 bool lw_region_is_reserve(const struct lw_region *region, uint32_t node);
 
 /* Append to the name log. Returns false, and counts, when it is full. Only one thread
- * may be here at a time (the GIL sees to it). */
+ * may be here at a time (the lock of agent/names.h sees to it). */
 bool lw_region_add_name(struct lw_region *region, const struct lw_agent_name *head,
                         const char *file, const char *name);
 
