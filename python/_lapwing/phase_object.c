@@ -10,6 +10,7 @@
 
 #include "marks.h"
 
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,11 +42,15 @@ struct phase_function {
     PyObject *phase;                  /* owned */
     PyObject *dict;                   /* owned */
     PyObject *weak_references;
+    py_vectorcall call; /* found by __vectorcalloffset__ */
 };
 
 /* Made once and never freed, as the module is. */
 static PyTypeObject *phase_type;
 static PyTypeObject *phase_function_type;
+
+/* PyObject_Vectorcall, which is in the limited API since 3.12; NULL before 3.11. */
+static py_vectorcall call_quickly;
 
 /* ---- entering and leaving ----------------------------------------------------------- */
 
@@ -223,21 +228,39 @@ static PyTypeObject *make_phase_type(void)
 
 /* ---- a function with a phase -------------------------------------------------------- */
 
+/* A call of WRAPPED that began at START_TICKS has ended, maybe by an exception. */
+static void end_call(const struct phase_function *wrapped, uint64_t start_ticks)
+{
+    PyObject *type, *value, *traceback;
+
+    if (!py_session_is_on())
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    py_phase_end(phase_number((struct phase *)wrapped->phase), start_ticks);
+    PyErr_Restore(type, value, traceback);
+}
+
 static PyObject *function_call(PyObject *self, PyObject *args, PyObject *keywords)
 {
     struct phase_function *wrapped = (struct phase_function *)self;
-    struct phase *phase = (struct phase *)wrapped->phase;
-    PyObject *function = wrapped->function;
     uint64_t start_ticks = py_phase_begin();
-    PyObject *result = PyObject_Call(function, args, keywords);
+    PyObject *result = PyObject_Call(wrapped->function, args, keywords);
 
-    if (start_ticks && py_session_is_on()) {
-        PyObject *type, *value, *traceback;
+    if (start_ticks)
+        end_call(wrapped, start_ticks);
+    return result;
+}
 
-        PyErr_Fetch(&type, &value, &traceback);
-        py_phase_end(phase_number(phase), start_ticks);
-        PyErr_Restore(type, value, traceback);
-    }
+/* The same with no tuple made of the arguments. */
+static PyObject *function_call_quickly(PyObject *self, PyObject *const *args,
+                                       size_t count, PyObject *keywords)
+{
+    struct phase_function *wrapped = (struct phase_function *)self;
+    uint64_t start_ticks = py_phase_begin();
+    PyObject *result = call_quickly(wrapped->function, args, count, keywords);
+
+    if (start_ticks)
+        end_call(wrapped, start_ticks);
     return result;
 }
 
@@ -327,6 +350,7 @@ static PyObject *function_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     wrapped->phase = phase;
     wrapped->dict = NULL;
     wrapped->weak_references = NULL;
+    wrapped->call = function_call_quickly;
     PyObject_GC_Track((PyObject *)wrapped);
     return (PyObject *)wrapped;
 }
@@ -342,6 +366,8 @@ static PyTypeObject *make_function_type(void)
           NULL },
         { "__weaklistoffset__", T_PYSSIZET,
           offsetof(struct phase_function, weak_references), READONLY, NULL },
+        { "__vectorcalloffset__", T_PYSSIZET, offsetof(struct phase_function, call),
+          READONLY, NULL },
         { NULL, 0, 0, 0, NULL },
     };
     static PyGetSetDef attributes[] = {
@@ -369,6 +395,11 @@ static PyTypeObject *make_function_type(void)
         .slots = slots,
     };
 
+    void *symbol = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
+
+    memcpy(&call_quickly, &symbol, sizeof(symbol)); /* POSIX promises the copy */
+    if (call_quickly)
+        spec.flags |= PY_TPFLAGS_HAVE_VECTORCALL;
     return (PyTypeObject *)PyType_FromSpec(&spec);
 }
 
