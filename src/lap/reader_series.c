@@ -601,5 +601,9 @@ bool lw_series_finish(struct lw_series *s, uint64_t start_ns, struct lw_error *e
         return false;
     if (s->has_c_calls)
         lw_builder_set_c_calls(s->out, true);
+    if (s->thinned[LW_CHUNK_SPANS]) {
+        s->about.thinned_start_ns = s->thinned_start_ns;
+        s->about.thinned_end_ns = s->thinned_end_ns;
+    }
     return lw_builder_update_process(s->out, s->process, &s->about, err);
 }

@@ -33,6 +33,9 @@ struct lw_process {
     uint64_t start_ns;    /* CLOCK_MONOTONIC of the run's host */
     uint64_t end_ns;      /* 0: not known (it runs, or its recorder was killed) */
     int32_t exit_code;    /* as a shell gives it (128+signal); -1: not known */
+    uint64_t thinned_start_ns,
+        thinned_end_ns; /* spans in there were dropped to keep the
+                                                  run small; 0: none were */
 };
 
 struct lw_thread {
