@@ -60,10 +60,10 @@ static uint64_t next_gap(struct lw_sampler *sampler)
     return (uint64_t)(sampler->period_ns / 2 * (1 - log(next_random(sampler))));
 }
 
-/* How long after it was due a sample is still taken for one of that moment. */
+/* How long after it was due a sample is still as good: by then the next one would be. */
 static uint64_t grace_ns(const struct lw_sampler *sampler)
 {
-    return (uint64_t)(sampler->period_ns / 2);
+    return (uint64_t)sampler->period_ns;
 }
 
 static void sleep_until(uint64_t when_ns)

@@ -19,8 +19,8 @@ struct lw_sampler_options {
 
 struct lw_sampler_counts {
     uint64_t taken;
-    uint64_t late;   /* of those: more than half a period after they were due */
-    uint64_t missed; /* not taken: half a period after, the one before was not done */
+    uint64_t late;   /* of those: more than a period after they were due */
+    uint64_t missed; /* not taken: a period after, the one before was not done */
 
     /* Where threads are stopped (sampler/pause.h): how often one was, did not stop in
      * time, or may not be; and how long some stood at most. */
