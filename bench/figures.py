@@ -13,7 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Literal
 
 from measure import Results, Timing
@@ -21,6 +21,7 @@ from measure import Results, Timing
 Part = Literal["measured", "whole", "cpu"]
 RESAMPLES = 2000
 FEWEST_ROUNDS = 3  # fewer say nothing about how they vary
+NORMAL_95 = 1.645  # one side: the upper bound is what counts
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,25 @@ class Ratio:
 
     value: float
     interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A mean, and below which it is with 95 % certainty."""
+
+    value: float
+    upper: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} (< {self.upper:.3f})"
+
+
+def bound(ratios: Sequence[float]) -> Bound:
+    """Of the geometric mean of RATIOS."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = fmean(logs)
+    error = stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0
+    return Bound(math.exp(mean), math.exp(mean + NORMAL_95 * error))
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import random
 import re
 import resource
 import shutil
 import signal
-import statistics
 import struct
 import subprocess
 import sys
@@ -34,6 +32,7 @@ from subprocess import PIPE
 
 import peers
 import places
+from figures import bound
 from tables import table
 
 PROGRAMS = ["richards", "deltablue", "raytrace", "go", "chaos", "hexiom"]
@@ -42,7 +41,6 @@ TORCH_PROGRAMS = ["loader", "threads"]
 TORCH_RATES = [200, 1_000]
 DEEP = places.PROJECT / "tests" / "programs" / "deep.py"
 QUESTIONS = ["slowdown", "torch", "cost", "reads", "sustained"]
-NORMAL_95 = 1.645  # one side: the upper bound is what counts
 
 
 @dataclass(frozen=True)
@@ -144,14 +142,6 @@ class Program:
             loops *= 4
 
 
-def bound(ratios: list[float]) -> str:
-    """The geometric mean of RATIOS, and below which it is with 95 % certainty."""
-    logs = [math.log(ratio) for ratio in ratios]
-    mean = statistics.fmean(logs)
-    error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0
-    return f"{math.exp(mean):.3f} (< {math.exp(mean + NORMAL_95 * error):.3f})"
-
-
 class Pairs:
     """Slowdowns of tools at rates, each run beside bare ones right before and after."""
 
@@ -208,8 +198,8 @@ class Pairs:
         rows = [
             [
                 f"{name} at {rate:,} Hz",
-                bound(self.walls[name, rate]),
-                bound(self.cpus[name, rate]),
+                str(bound(self.walls[name, rate])),
+                str(bound(self.cpus[name, rate])),
                 str(len(self.walls[name, rate])),
             ]
             for name, rate in sorted(self.walls)
@@ -365,7 +355,7 @@ def reads(args: argparse.Namespace) -> None:
 
 def stalled(python: str, seconds: float) -> float:
     """The share of time in which a loop that only looks at the clock, beside the same
-    program, did not come to it for half a period of 20,000 Hz.
+    program, did not come to it for a period of 20,000 Hz.
     """
     with subprocess.Popen([python, DEEP], stdout=subprocess.PIPE) as target:
         assert target.stdout and target.stdout.readline()
@@ -373,7 +363,7 @@ def stalled(python: str, seconds: float) -> float:
         now = start
         while now - start < seconds * 1e9:
             last, now = now, time.monotonic_ns()
-            if now - last > 25_000:
+            if now - last > 50_000:
                 lost += now - last
         target.kill()
     return lost / (now - start)
