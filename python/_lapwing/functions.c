@@ -75,9 +75,11 @@ static void code_died(void *extra)
     struct py_functions *functions = the_functions;
     uint32_t number = (uint32_t)(uintptr_t)extra;
     struct py_function *function = &functions->list[number];
-    struct py_function_slot *slot =
-        (struct py_function_slot *)py_functions_find(functions, function->key);
+    struct py_function_slot *slot;
 
+    if (number == 0) /* only somebody else's extra was there: dynamo's */
+        return;
+    slot = (struct py_function_slot *)py_functions_find(functions, function->key);
     if (slot)
         slot->key = PY_SLOT_FREED;
     function->key = NULL;
