@@ -42,8 +42,14 @@
 
 /* The environment variable through which `lapwing run` reaches the agent. Its value is
  * comma-separated key=value: socket=PATH first, then calls=python|c|off,
- * timeline=0|1, min_span_ns=N, sample=0|1. */
+ * timeline=0|1, min_span_ns=N, sample=0|1, torch=WORDS (parted by semicolons:
+ * cmd/torch_windows.h; read by the agent's Python side). */
 #define LW_AGENT_VARIABLE "LAPWING_AGENT"
+
+/* Beside the socket, a link to the run's folder: where torch, asked by the agent's
+ * Python side, writes the traces of its windows (lap/traces.h). Gone when the recorder
+ * is. */
+#define LW_AGENT_RUN_LINK "run"
 
 enum lw_agent_loss {
     LW_LOST_NODES = 0,     /* calls folded under "(more)": the tree was full */

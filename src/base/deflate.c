@@ -28,6 +28,7 @@ bool lw_deflate(const void *bytes, size_t len, struct lw_buf *out, struct lw_err
         step = gzip->pack(state, &io, last);
         out->len -= io.out_len;
         out->bytes[out->len] = '\0';
+        lw_buf_drain(out);
     }
     gzip->pack_free(state);
     if (!lw_buf_check(out, err))

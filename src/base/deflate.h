@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 
-/* Append the LEN bytes at BYTES to OUT, as one gzip member. */
+/* Append the LEN bytes at BYTES to OUT, as one gzip member; a drain takes it in pieces. */
 bool lw_deflate(const void *bytes, size_t len, struct lw_buf *out, struct lw_error *err)
     LW_MUST_CHECK;
 

@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "lap/chunk.h"
+#include "lap/traces.h"
 
 #define BLOCK 512u
 #define NAME_BYTES 100
@@ -68,7 +69,7 @@ static bool is_header(const unsigned char *header)
            get_number(header + CHECKSUM_AT, 8, &sum) && sum == checksum(header);
 }
 
-/* The last part of the name, or NULL: not a file that a run has. */
+/* The name as the run has it, or NULL: not a file of one. */
 static const char *run_file_name(const unsigned char *header, char *name)
 {
     const char *base;
@@ -79,6 +80,12 @@ static const char *run_file_name(const unsigned char *header, char *name)
     memcpy(name, header, NAME_BYTES);
     name[NAME_BYTES] = '\0';
     base = lw_text_basename(name);
+    if ((size_t)(base - name) >= strlen(LW_TRACES_FOLDER "/")) {
+        const char *trace = base - strlen(LW_TRACES_FOLDER "/");
+
+        if (lw_trace_is_name(trace))
+            return trace;
+    }
     if (strcmp(base, "run.json") != 0 &&
         !lw_segment_parse_name(base, &process, &segment))
         return NULL;

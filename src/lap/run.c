@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "base/text.h"
 #include "lap/chunk.h"
 #include "lap/pack.h"
+#include "lap/traces.h"
 
 #define RESERVE_NAME "reserve"
 #define RESERVE_BYTES 65536 /* run.json and the last chunks of some dozen processes */
@@ -240,31 +242,77 @@ static int compare_files(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static bool list_folder(struct lw_run *run, struct lw_error *err)
+/* Whatever of a run has a name like this is read, packed and removed with it. */
+static bool is_run_file(const char *name)
 {
-    DIR *folder = opendir(run->path);
+    uint32_t process, segment;
+
+    return strcmp(name, "run.json") == 0 ||
+           lw_segment_parse_name(name, &process, &segment) || lw_trace_is_name(name);
+}
+
+static bool add_file(struct lw_run *run, const char *name, uint64_t bytes,
+                     struct lw_error *err)
+{
+    struct lw_run_file file = { .bytes = bytes };
+
+    file.name = lw_arena_copy(&run->names, name, strlen(name), err);
+    if (!file.name || !lw_grow(&run->files, &run->file_capacity, run->file_count + 1,
+                               sizeof(file), err))
+        return false;
+    run->files[run->file_count++] = file;
+    return true;
+}
+
+/* The run's files in FOLDER, whose names begin with PREFIX as the run calls them. */
+static bool list_files(struct lw_run *run, DIR *folder, const char *prefix,
+                       struct lw_error *err)
+{
+    struct lw_buf name;
     struct dirent *entry;
     bool done = true;
 
-    if (!folder)
-        return lw_fail_errno(err, "cannot list %s", run->path);
+    lw_buf_init(&name, 0);
     while (done && (entry = readdir(folder))) {
-        struct lw_run_file file = { 0 };
-        uint32_t process, segment;
         struct stat about;
 
-        if ((strcmp(entry->d_name, "run.json") != 0 &&
-             !lw_segment_parse_name(entry->d_name, &process, &segment)) ||
+        lw_buf_reset(&name);
+        lw_buf_addf(&name, "%s%s", prefix, entry->d_name);
+        done = lw_buf_check(&name, err);
+        if (!done || !is_run_file(name.bytes) ||
             fstatat(dirfd(folder), entry->d_name, &about, 0) < 0 ||
             !S_ISREG(about.st_mode))
             continue;
-        file.bytes = (uint64_t)about.st_size;
-        file.name =
-            lw_arena_copy(&run->names, entry->d_name, strlen(entry->d_name), err);
-        done = file.name && lw_grow(&run->files, &run->file_capacity,
-                                    run->file_count + 1, sizeof(file), err);
-        if (done)
-            run->files[run->file_count++] = file;
+        done = add_file(run, name.bytes, (uint64_t)about.st_size, err);
+    }
+    lw_buf_release(&name);
+    return done;
+}
+
+/* The folder of traces in the run's FOLDER, or NULL. */
+static DIR *open_traces(DIR *folder)
+{
+    int fd = openat(dirfd(folder), LW_TRACES_FOLDER,
+                    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *traces = fd < 0 ? NULL : fdopendir(fd);
+
+    if (fd >= 0 && !traces)
+        close(fd);
+    return traces;
+}
+
+static bool list_folder(struct lw_run *run, struct lw_error *err)
+{
+    DIR *folder = opendir(run->path), *traces;
+    bool done;
+
+    if (!folder)
+        return lw_fail_errno(err, "cannot list %s", run->path);
+    done = list_files(run, folder, "", err);
+    traces = done ? open_traces(folder) : NULL;
+    if (traces) {
+        done = list_files(run, traces, LW_TRACES_FOLDER "/", err);
+        closedir(traces);
     }
     closedir(folder);
     return done;
@@ -443,6 +491,11 @@ bool lw_run_view(const struct lw_run *run, const struct lw_run_file *file,
     path = lw_path_join(run->path, file->name, err);
     if (!path)
         return false;
+    if (lw_trace_is_name(file->name)) { /* whole, and only ever replaced */
+        done = lw_file_open(view, path, err);
+        lw_free(path);
+        return done;
+    }
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     done = fd >= 0 && pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
            lw_segment_head_get(&head, bytes, sizeof(bytes), NULL);
@@ -521,32 +574,42 @@ void lw_run_list_release(struct lw_run_list *list)
 
 /* Removing */
 
-static bool is_ours(const char *name)
+/* NAME begins with PREFIX as above; OTHER is what else is ours there. */
+static bool is_ours(const char *prefix, const char *name, const char *other)
 {
-    uint32_t process, segment;
+    char whole[PATH_MAX];
 
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-           strcmp(name, "run.json") == 0 || strcmp(name, RESERVE_NAME) == 0 ||
-           lw_text_starts(name, ".lapwing-") || /* lw_file_replace, when killed */
-           lw_segment_parse_name(name, &process, &segment);
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, other) == 0 ||
+        lw_text_starts(name, ".lapwing-")) /* of somebody who was killed at writing */
+        return true;
+    return snprintf(whole, sizeof(whole), "%s%s", prefix, name) < (int)sizeof(whole) &&
+           is_run_file(whole);
 }
 
 static bool holds_only_ours(const struct lw_run *run, struct lw_error *err)
 {
     DIR *folder = opendir(run->path);
+    DIR *traces = folder ? open_traces(folder) : NULL;
     struct dirent *entry;
-    bool only = true;
+    const char *foreign = NULL;
 
     if (!folder)
         return lw_fail_errno(err, "cannot list %s", run->path);
-    while (only && (entry = readdir(folder)))
-        if (!is_ours(entry->d_name))
-            only =
-                lw_fail(err, LW_ERR_USAGE,
-                        "%s holds %s, which is not part of a run: nothing was removed",
-                        run->path, entry->d_name);
+    while (!foreign && (entry = readdir(folder)))
+        if (!is_ours("", entry->d_name, RESERVE_NAME) &&
+            !(traces && strcmp(entry->d_name, LW_TRACES_FOLDER) == 0))
+            foreign = entry->d_name;
+    while (!foreign && traces && (entry = readdir(traces)))
+        if (!is_ours(LW_TRACES_FOLDER "/", entry->d_name, ""))
+            foreign = entry->d_name;
+    if (foreign)
+        lw_fail(err, LW_ERR_USAGE,
+                "%s holds %s, which is not part of a run: nothing was removed",
+                run->path, foreign);
+    if (traces)
+        closedir(traces);
     closedir(folder);
-    return only;
+    return !foreign;
 }
 
 bool lw_run_remove(const struct lw_run *run, struct lw_error *err)

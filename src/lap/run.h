@@ -3,6 +3,7 @@
  *     .lapwing/runs/20261115-200731-train.lap/
  *         run.json             what ran, where, when, how it ended
  *         p0001-000001.seg     segments (format.h)
+ *         traces/              what torch's profiler wrote of its windows (traces.h)
  *         reserve              64 KB that keep room for the last words on a full disk;
  *                              there, and locked, only while the recorder lives, which
  *                              is how a run whose recorder was killed is told
@@ -86,7 +87,7 @@ bool lw_run_info_read(struct lw_run_info *info, const char *text, size_t len,
 
 /* One file of a run, wherever it lies. */
 struct lw_run_file {
-    const char *name; /* "run.json", "p0001-000001.seg" */
+    const char *name; /* "run.json", "p0001-000001.seg", "traces/rank0-000001..." */
     uint64_t bytes;
     uint64_t offset; /* in the packed file; 0 in a folder */
 };

@@ -193,8 +193,17 @@ static struct lw_profile *open_named_run(const char *name, unsigned want,
                                          struct lw_error *err)
 {
     struct lw_error why = { LW_OK, "" };
-    struct lw_profile *profile = lw_lap_load(name, want, &why);
+    struct lw_builder *builder = NULL;
+    struct lw_profile *profile = NULL;
+    struct lw_run run;
 
+    if (lw_run_open(&run, name, NULL, &why) && (builder = lw_builder_new(&why)) &&
+        lw_lap_read_all(&run, want, builder, &why)) {
+        profile = lw_builder_finish(builder, &why);
+        builder = NULL;
+    }
+    lw_builder_free(builder);
+    lw_run_close(&run);
     if (profile || !err)
         return profile;
     *err = why;

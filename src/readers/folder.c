@@ -186,29 +186,16 @@ static uint64_t leave_doubles(struct files *files)
 static bool read_one(const struct file *file, unsigned want, struct lw_builder *out,
                      uint64_t *read, struct lw_error *why, struct lw_error *err)
 {
-    const struct lw_trace *trace = lw_builder_profile(out)->trace;
-    size_t tracks = trace ? trace->track_count : 0;
-    size_t ranks = trace ? trace->rank_count : 0, gpus = trace ? trace->gpu_count : 0;
     struct lw_stream stream;
     bool is_trace, done;
 
     if (!open_trace(&stream, file->path, &is_trace, err))
         return false;
-    done = is_trace && lw_trace_read(&stream, file->path, want, out, why);
-    if (is_trace)
-        lw_stream_close(&stream);
-    *read += done;
-    if (done || !is_trace)
+    if (!is_trace)
         return true;
-    if (why->code == LW_ERR_NOMEM)
-        return lw_fail(err, why->code, "%s", why->text);
-    lw_error_prefix(why, "%s", file->path);
-    if (lw_builder_profile(out)->trace &&
-        lw_builder_profile(out)->trace->track_count == tracks) {
-        lw_builder_profile(out)->trace->rank_count = ranks;
-        lw_builder_profile(out)->trace->gpu_count = gpus;
-    }
-    return lw_builder_loss(out, why->text, "files", LW_NONE, 1, err);
+    done = lw_trace_read_one(&stream, file->path, want, out, read, why, err);
+    lw_stream_close(&stream);
+    return done;
 }
 
 static bool read_files(const struct files *files, uint64_t left, unsigned want,

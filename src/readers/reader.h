@@ -62,6 +62,10 @@ extern const size_t lw_reader_count;
 struct lw_profile *lw_profile_open(const char *name, unsigned want,
                                    struct lw_error *err);
 
+/* As lw_lap_read(), with the run's windows of torch's profiler where a trace is wanted. */
+bool lw_lap_read_all(const struct lw_run *run, unsigned want, struct lw_builder *out,
+                     struct lw_error *err) LW_MUST_CHECK;
+
 /* Fill ERR with what the file is, though no reader knows it; returns false. */
 bool lw_foreign_fail(const struct lw_source *source, struct lw_error *err);
 

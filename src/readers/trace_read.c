@@ -115,3 +115,26 @@ bool lw_trace_read(struct lw_stream *stream, const char *name, unsigned want,
     lw_trace_spans_free(r.spans);
     return done;
 }
+
+bool lw_trace_read_one(struct lw_stream *stream, const char *name, unsigned want,
+                       struct lw_builder *out, uint64_t *read, struct lw_error *why,
+                       struct lw_error *err)
+{
+    struct lw_trace *trace = lw_builder_profile(out)->trace;
+    size_t tracks = trace ? trace->track_count : 0;
+    size_t ranks = trace ? trace->rank_count : 0, gpus = trace ? trace->gpu_count : 0;
+
+    if (lw_trace_read(stream, name, want, out, why)) {
+        *read += 1;
+        return true;
+    }
+    if (why->code == LW_ERR_NOMEM)
+        return lw_fail(err, why->code, "%s", why->text);
+    lw_error_prefix(why, "%s", name);
+    trace = lw_builder_profile(out)->trace;
+    if (trace && trace->track_count == tracks) {
+        trace->rank_count = ranks;
+        trace->gpu_count = gpus;
+    }
+    return lw_builder_loss(out, why->text, "files", LW_NONE, 1, err);
+}

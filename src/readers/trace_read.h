@@ -11,4 +11,11 @@
 bool lw_trace_read(struct lw_stream *stream, const char *name, unsigned want,
                    struct lw_builder *out, struct lw_error *err) LW_MUST_CHECK;
 
+/* As lw_trace_read(), of one trace among several: one that cannot be read at all is told
+ * as a loss, and why is in *WHY. *READ grows by one if it was read. Fails only without
+ * memory. */
+bool lw_trace_read_one(struct lw_stream *stream, const char *name, unsigned want,
+                       struct lw_builder *out, uint64_t *read, struct lw_error *why,
+                       struct lw_error *err) LW_MUST_CHECK;
+
 #endif

@@ -3,6 +3,7 @@
 #include "recorder/listener.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -101,12 +102,26 @@ void lw_listener_close(struct lw_listener *listener)
         close(listener->fd);
     if (listener->path)
         unlink(listener->path);
+    if (listener->link)
+        unlink(listener->link);
     if (listener->folder)
         rmdir(listener->folder);
     lw_free(listener->path);
+    lw_free(listener->link);
     lw_free(listener->folder);
     memset(listener, 0, sizeof(*listener));
     listener->fd = listener->socket_fd = -1;
+}
+
+void lw_listener_show_run(struct lw_listener *listener, const char *path)
+{
+    char whole[PATH_MAX];
+    char *link = lw_path_join(listener->folder, LW_AGENT_RUN_LINK, NULL);
+
+    if (link && realpath(path, whole) && symlink(whole, link) == 0)
+        listener->link = link;
+    else
+        lw_free(link);
 }
 
 bool lw_listener_accept(struct lw_listener *listener)

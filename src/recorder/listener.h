@@ -21,6 +21,7 @@ struct lw_guest {
 struct lw_listener {
     char *folder; /* owned; removed at close */
     char *path;   /* of the socket in it; owned */
+    char *link;   /* to the run's folder, in it; owned; NULL: none */
     int fd;       /* readable when somebody comes or speaks; -1: not open */
     int socket_fd;
     struct lw_guest guests[LW_LISTENER_GUESTS]; /* came, but have not said a word */
@@ -46,6 +47,10 @@ void lw_hello_close(struct lw_hello *hello);
  * there, can be written and leaves room for a socket's path. */
 bool lw_listener_open(struct lw_listener *listener, struct lw_error *err) LW_MUST_CHECK;
 void lw_listener_close(struct lw_listener *listener); /* zeroed with fd -1 is fine */
+
+/* Let agents find the run's folder PATH: as LW_AGENT_RUN_LINK beside the socket. Where
+ * that cannot be, they do without. */
+void lw_listener_show_run(struct lw_listener *listener, const char *path);
 
 /* Let in who is waiting. True if anybody came. */
 bool lw_listener_accept(struct lw_listener *listener);

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "lap/thin.h"
+#include "lap/traces.h"
 #include "recorder/processes.h"
 
 #define MS 1000000ull
@@ -94,6 +95,7 @@ bool lw_recorder_open(struct lw_recorder *recorder,
         (options->system && !(recorder->system = lw_system_new(err))) ||
         (options->sample_rate > 0 && !start_sampler(recorder, options, err)))
         goto fail;
+    lw_listener_show_run(&recorder->listener, recorder->run.path);
     recorder->fd = epoll_create1(EPOLL_CLOEXEC);
     recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (recorder->fd < 0 || recorder->timer_fd < 0 ||
@@ -152,16 +154,37 @@ void lw_recorder_discard(struct lw_recorder *recorder)
 
 /* ---- looks ------------------------------------------------------------------------- */
 
+/* Traces cannot be thinned. They may have half of the room, and leave the segments the
+ * rest; of more than that, the oldest go. Returns what they take then. */
+static uint64_t keep_traces_to_size(struct lw_recorder *recorder)
+{
+    const char *path = recorder->run.path;
+    uint64_t bytes = lw_traces_bytes(path), half = recorder->max_bytes / 2, dropped;
+
+    if (bytes <= half)
+        return bytes;
+    dropped = lw_traces_drop(path, bytes - half);
+    if (dropped > 0 &&
+        !lw_run_info_add_loss(&recorder->run.info,
+                              "windows of torch's profiler were removed to keep to "
+                              "--max-size",
+                              "windows", dropped, NULL))
+        recorder->unsaved_count++;
+    return dropped > 0 ? lw_traces_bytes(path) : bytes;
+}
+
 static void keep_to_size(struct lw_recorder *recorder, uint64_t now_ns)
 {
-    uint64_t bytes;
+    uint64_t max = recorder->max_bytes, traces, bytes;
 
-    if (recorder->max_bytes == 0 || now_ns < recorder->next_thin_ns)
+    if (max == 0 || now_ns < recorder->next_thin_ns)
         return;
     recorder->next_thin_ns =
-        now_ns + (recorder->max_bytes < THIN_SMALL_BYTES ? THIN_SMALL_NS : THIN_NS);
-    if (lw_lap_thin(recorder->run.path, recorder->max_bytes, &bytes, NULL))
-        recorder->is_over_size = bytes > recorder->max_bytes;
+        now_ns + (max < THIN_SMALL_BYTES ? THIN_SMALL_NS : THIN_NS);
+    traces = keep_traces_to_size(recorder);
+    if (lw_lap_thin(recorder->run.path, traces < max / 2 ? max - traces : max - max / 2,
+                    &bytes, NULL))
+        recorder->is_over_size = bytes + traces > max;
 }
 
 /* Sooner if a ring was more than a quarter full, later if hardly anything was in it. */
@@ -343,6 +366,21 @@ static void note_sampling(struct lw_recorder *recorder)
         recorder->unsaved_count++;
 }
 
+/* Windows of torch's profiler, whose processes are gone or on their own from now. */
+static void finish_traces(struct lw_recorder *recorder)
+{
+    uint64_t cut;
+
+    if (!lw_traces_finish(recorder->run.path, &cut, &recorder->trouble))
+        recorder->unsaved_count++;
+    if (cut > 0 &&
+        !lw_run_info_add_loss(&recorder->run.info,
+                              "a program ended while torch wrote a window of its "
+                              "profiler, which is lost",
+                              "windows", cut, NULL))
+        recorder->unsaved_count++;
+}
+
 bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
 {
     struct lw_run_info *info = &recorder->run.info;
@@ -357,6 +395,7 @@ bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
                                recorder->process_count);
     while (recorder->process_count > 0)
         lw_processes_close(recorder, recorder->process_count - 1);
+    finish_traces(recorder);
     recorder->next_thin_ns = 0;
     keep_to_size(recorder, lw_clock_ns());
     lw_processes_note_loss(recorder, "not all could be written",
