@@ -45,6 +45,9 @@ enum lw_arg_kind {
     LW_ARG_CHOICE,   /* unsigned: which word of `arg` ("text|json|csv"), from 0 */
     LW_ARG_MODE,     /* unsigned: --calls[=timeline|x]: 0 not given, 1 given
                         bare, 2 the first word of `arg`, 3 the second ... */
+    LW_ARG_WORDS,    /* unsigned: --torch[=shapes,stack]: 0 not given, else bit 0, and
+                        bit 1 for the first word of `arg` ("shapes,memory,stack"),
+                        bit 2 for the second ...; given again, it adds */
     LW_ARG_LIST,     /* struct lw_arg_list: every value given, in order */
 };
 
@@ -114,6 +117,9 @@ struct lw_command {
      * prints results on stdout; main() checks at the end that they got out. */
     int (*run)(const void *args, int argc, char **argv, struct lw_error *err);
 };
+
+/* May an option of KIND stand without a value, which then can only follow a '='? */
+bool lw_arg_may_be_bare(enum lw_arg_kind kind);
 
 /* Fill ERR with what was wrong with the command line, a sentence that names the
  * command ("compare needs two runs"), and return LW_EXIT_USAGE. */

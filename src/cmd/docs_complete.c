@@ -12,9 +12,9 @@
 /* Append the words that ARG, of an option, may be, parted by spaces; none: any text. */
 static void add_values(struct lw_buf *out, const struct lw_option *option)
 {
-    if (option->kind == LW_ARG_CHOICE || option->kind == LW_ARG_MODE) {
+    if (option->kind == LW_ARG_CHOICE || lw_arg_may_be_bare(option->kind)) {
         for (const char *p = option->arg; *p; p++)
-            lw_buf_add_char(out, *p == '|' ? ' ' : *p);
+            lw_buf_add_char(out, *p == '|' || *p == ',' ? ' ' : *p);
     } else if (option->arg && strcmp(option->arg, "FORMAT") == 0) {
         for (size_t i = 0; i < lw_writer_count; i++)
             lw_buf_addf(out, "%s%s", i ? " " : "", lw_writers[i]->name);
@@ -26,7 +26,7 @@ static void add_values(struct lw_buf *out, const struct lw_option *option)
 
 static bool takes_value(const struct lw_option *option)
 {
-    return option->kind != LW_ARG_FLAG && option->kind != LW_ARG_MODE;
+    return option->kind != LW_ARG_FLAG && !lw_arg_may_be_bare(option->kind);
 }
 
 static bool takes_file(const struct lw_option *option)
@@ -148,9 +148,8 @@ void lw_docs_add_bash(struct lw_buf *out)
 
 static void add_zsh_option(struct lw_buf *out, const struct lw_option *option)
 {
-    const char *equals = option->kind == LW_ARG_MODE ? "=-"
-                         : takes_value(option)       ? "="
-                                                     : "";
+    bool may_be_bare = lw_arg_may_be_bare(option->kind);
+    const char *equals = may_be_bare ? "=-" : takes_value(option) ? "=" : "";
 
     lw_buf_addf(out, "            %s", option->kind == LW_ARG_LIST ? "'*'" : "");
     if (option->letter)
@@ -162,7 +161,7 @@ static void add_zsh_option(struct lw_buf *out, const struct lw_option *option)
     add_quoted(out, option->help, "[]:");
     lw_buf_add_char(out, ']');
     if (option->kind != LW_ARG_FLAG) {
-        lw_buf_add_text(out, option->kind == LW_ARG_MODE ? "::" : ":");
+        lw_buf_add_text(out, may_be_bare ? "::" : ":");
         add_quoted(out, option->arg, "[]:");
         lw_buf_add_char(out, ':');
         if (takes_file(option)) {

@@ -41,7 +41,7 @@ static void add_option(struct lw_buf *out, const struct lw_option *option)
     lw_buf_add_text(out, "\\fB\\-\\-");
     add_roff(out, option->name);
     lw_buf_add_text(out, "\\fR");
-    if (option->kind == LW_ARG_MODE)
+    if (lw_arg_may_be_bare(option->kind))
         lw_buf_addf(out, "[=\\fI%s\\fR]", option->arg);
     else if (option->kind != LW_ARG_FLAG)
         lw_buf_addf(out, " \\fI%s\\fR", option->arg);

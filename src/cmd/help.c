@@ -144,7 +144,7 @@ static void option_left(const struct lw_option *option, char *left, size_t size)
 
     if (option->letter)
         snprintf(letter, sizeof(letter), "-%c, ", option->letter);
-    if (option->kind == LW_ARG_MODE)
+    if (lw_arg_may_be_bare(option->kind))
         snprintf(left, size, "  %s--%s[=%s]", letter, option->name, option->arg);
     else if (option->kind == LW_ARG_FLAG)
         snprintf(left, size, "  %s--%s", letter, option->name);

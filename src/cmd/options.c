@@ -86,13 +86,12 @@ bool lw_parse_duration(const char *text, uint64_t *ns)
     return parse_with_unit(text, units, sizeof(units) / sizeof(units[0]), ns);
 }
 
-/* Which of WORDS ("text|json|csv") TEXT is, from 0; -1: none. */
-static int word_index(const char *words, const char *text)
+/* Which of WORDS ("text|json|csv", "shapes,stack") the LEN bytes at TEXT are, from 0;
+ * -1: none. */
+static int word_index(const char *words, const char *text, size_t len)
 {
-    size_t len = strlen(text);
-
     for (int i = 0;; i++) {
-        size_t n = strcspn(words, "|");
+        size_t n = strcspn(words, "|,");
 
         if (n == len && memcmp(words, text, n) == 0)
             return i;
@@ -102,9 +101,14 @@ static int word_index(const char *words, const char *text)
     }
 }
 
+bool lw_arg_may_be_bare(enum lw_arg_kind kind)
+{
+    return kind == LW_ARG_MODE || kind == LW_ARG_WORDS;
+}
+
 static bool needs_value(const struct lw_option *option)
 {
-    return option->kind != LW_ARG_FLAG && option->kind != LW_ARG_MODE;
+    return option->kind != LW_ARG_FLAG && !lw_arg_may_be_bare(option->kind);
 }
 
 static bool add_to_list(struct parser *p, struct lw_arg_list *list, const char *text)
@@ -124,6 +128,24 @@ static bool refuse(struct parser *p, const struct lw_option *option, const char 
 {
     return lw_fail(p->err, LW_ERR_USAGE, "%s: --%s takes %s, not '%s'",
                    p->command->name, option->name, wanted, text);
+}
+
+/* Add the words of TEXT, parted by commas, to those that BITS has. */
+static bool add_words(struct parser *p, const struct lw_option *option,
+                      const char *text, unsigned *bits)
+{
+    *bits |= 1;
+    while (text) {
+        size_t len = strcspn(text, ",");
+        int index = word_index(option->arg, text, len);
+
+        if (index < 0)
+            return lw_fail(p->err, LW_ERR_USAGE, "%s: --%s takes %s, not '%.*s'",
+                           p->command->name, option->name, option->arg, (int)len, text);
+        *bits |= 2u << index;
+        text = text[len] ? text + len + 1 : NULL;
+    }
+    return true;
 }
 
 /* Put TEXT, or the fact that the option was given when TEXT is NULL, in its field. */
@@ -150,15 +172,17 @@ static bool set_field(struct parser *p, const struct lw_option *option,
             return refuse(p, option, "a time such as 10us or 1.5s", text);
         return true;
     case LW_ARG_CHOICE:
-        if ((index = word_index(option->arg, text)) < 0)
+        if ((index = word_index(option->arg, text, strlen(text))) < 0)
             return refuse(p, option, option->arg, text);
         *(unsigned *)field = (unsigned)index;
         return true;
     case LW_ARG_MODE:
-        if ((index = text ? word_index(option->arg, text) : -1) < 0 && text)
+        index = text ? word_index(option->arg, text, strlen(text)) : -1;
+        if (index < 0 && text)
             return refuse(p, option, option->arg, text);
         *(unsigned *)field = (unsigned)index + 2;
         return true;
+    case LW_ARG_WORDS: return add_words(p, option, text, field);
     case LW_ARG_LIST: return add_to_list(p, field, text);
     case LW_ARG_HEADING:
     case LW_ARG_END: break;

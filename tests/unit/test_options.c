@@ -14,6 +14,7 @@ struct args {
     uint64_t min_ns;
     unsigned style;
     unsigned calls;
+    unsigned torch;
     struct lw_arg_list match;
 };
 
@@ -32,6 +33,7 @@ static const struct lw_option options[] = {
     OPT(0, "min-span", LW_ARG_DURATION, min_ns, "TIME"),
     OPT(0, "style", LW_ARG_CHOICE, style, "plain|pstats"),
     OPT('c', "calls", LW_ARG_MODE, calls, "timeline|tree"),
+    OPT(0, "torch", LW_ARG_WORDS, torch, "shapes,memory,stack"),
     OPT('m', "match", LW_ARG_LIST, match, "REGEX"),
     LW_OPT_END
 };
@@ -165,6 +167,22 @@ TEST(a_mode_may_be_given_bare_or_with_a_word)
     finish(&line);
 }
 
+TEST(words_may_be_absent_or_any_of_a_list)
+{
+    struct line line;
+
+    parse(&line, &command, "--torch a");
+    CHECK_EQ(line.args->torch, 1);
+    CHECK_EQ(line.parsed.operand_count, 1);
+    finish(&line);
+    parse(&line, &command, "--torch=stack,shapes a");
+    CHECK_EQ(line.args->torch, 1 | 2 | 8);
+    finish(&line);
+    parse(&line, &command, "--torch=stack --torch=memory a");
+    CHECK_EQ(line.args->torch, 1 | 4 | 8);
+    finish(&line);
+}
+
 TEST(a_list_keeps_every_value_in_order)
 {
     struct line line;
@@ -257,6 +275,9 @@ TEST(bad_values_are_named)
                   "toy: --min-span takes a time such as 10us or 1.5s, not '1e3'");
     check_refused("--style none a", "toy: --style takes plain|pstats, not 'none'");
     check_refused("--calls=tim a", "toy: --calls takes timeline|tree, not 'tim'");
+    check_refused("--torch=stack,tim a",
+                  "toy: --torch takes shapes,memory,stack, not 'tim'");
+    check_refused("--torch= a", "toy: --torch takes shapes,memory,stack, not ''");
 }
 
 TEST(operands_are_counted)
