@@ -124,23 +124,61 @@ bool lw_facts_describe(struct lw_run_info *info, char *const *argv,
 
 /* ---- a process --------------------------------------------------------------------- */
 
-static int64_t find_number(const char *text, size_t len, const char *name)
+/* The value of NAME in the LEN bytes at TEXT, an environment: *VALUE_LEN bytes; NULL: it
+ * is not there. */
+static const char *find_variable(const char *text, size_t len, const char *name,
+                                 size_t *value_len)
 {
     size_t name_len = strlen(name);
     const char *end = text + len;
 
     while (text < end) {
         size_t entry = strnlen(text, (size_t)(end - text));
-        uint64_t value;
 
         if (entry > name_len && memcmp(text, name, name_len) == 0 &&
-            text[name_len] == '=' &&
-            lw_text_u64(text + name_len + 1, entry - name_len - 1, &value) &&
-            value <= INT32_MAX)
-            return (int64_t)value;
+            text[name_len] == '=') {
+            *value_len = entry - name_len - 1;
+            return text + name_len + 1;
+        }
         text += entry + 1;
     }
-    return -1;
+    return NULL;
+}
+
+static bool read_environment(pid_t pid, struct lw_file_view *view)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+    return lw_file_read(view, path, ENVIRON_BYTES, NULL);
+}
+
+bool lw_facts_variable(pid_t pid, const char *name, char **value, struct lw_error *err)
+{
+    struct lw_file_view view;
+    const char *found;
+    size_t len = 0;
+    bool done = true;
+
+    *value = NULL;
+    if (!read_environment(pid, &view))
+        return true;
+    found = find_variable((const char *)view.bytes, view.len, name, &len);
+    if (found)
+        done = (*value = lw_copy_text(found, len, err)) != NULL;
+    lw_file_close(&view);
+    return done;
+}
+
+static int64_t find_number(const char *text, size_t len, const char *name)
+{
+    size_t value_len = 0;
+    const char *value = find_variable(text, len, name, &value_len);
+    uint64_t number;
+
+    return value && lw_text_u64(value, value_len, &number) && number <= INT32_MAX
+               ? (int64_t)number
+               : -1;
 }
 
 int64_t lw_facts_rank(pid_t pid)
@@ -149,11 +187,9 @@ int64_t lw_facts_rank(pid_t pid)
     static const char *const names[] = { "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                          "SLURM_PROCID" };
     struct lw_file_view view;
-    char path[64];
     int64_t rank = -1;
 
-    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-    if (!lw_file_read(&view, path, ENVIRON_BYTES, NULL))
+    if (!read_environment(pid, &view))
         return -1;
     for (size_t i = 0; rank < 0 && i < sizeof(names) / sizeof(names[0]); i++)
         rank = find_number((const char *)view.bytes, view.len, names[i]);

@@ -25,6 +25,12 @@ char **lw_facts_command_line(pid_t pid, struct lw_error *err);
 bool lw_facts_add_command_of(struct lw_buf *out, pid_t pid, struct lw_error *err)
     LW_MUST_CHECK;
 
+/* The value of NAME in the environment that process PID was started with, which the
+ * caller frees, in *VALUE; NULL there: it had none, or it is not to be seen. What a program
+ * sets itself is not in it. Fails only for lack of memory. */
+bool lw_facts_variable(pid_t pid, const char *name, char **value, struct lw_error *err)
+    LW_MUST_CHECK;
+
 /* The rank of process PID in a distributed job, from the environment it was started
  * with (RANK, as torchrun sets it, or its cousins); -1: none, or not to be seen. */
 int64_t lw_facts_rank(pid_t pid);

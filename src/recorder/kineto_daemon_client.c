@@ -1,0 +1,319 @@
+/* Finds a job's socket in /proc, makes a folder for its trace, writes its orders. */
+
+#include "recorder/kineto_daemon_client.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "recorder/facts.h"
+#include "recorder/proc_text.h"
+#include "sampler/os.h"
+
+#define CLIENT_NAME "dynoconfigclient"
+#define UNIX_BYTES (64u << 20) /* of /proc/net/unix: half a million sockets */
+#define ORDER_FOLDER_VARIABLE "KINETO_ONDEMAND_TRACE_DIR"
+#define ORDER_FOLDER "/tmp" /* since August 2026 Kineto writes nowhere else unasked */
+
+/* ---- who asks ----------------------------------------------------------------------- */
+
+/* Is PATH of process PID the same file as ours of that name? */
+static bool is_shared(pid_t pid, const char *path)
+{
+    char place[32];
+    char *inside;
+    struct stat ours, theirs;
+    bool same;
+
+    snprintf(place, sizeof(place), "/proc/%d/root", (int)pid);
+    inside = lw_path_join(place, path + strspn(path, "/"), NULL);
+    same = inside && stat(path, &ours) == 0 && stat(inside, &theirs) == 0 &&
+           ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+    lw_free(inside);
+    return same;
+}
+
+/* Does process PID, whose descriptors FOLDER lists, hold the socket INODE? */
+static bool holds_socket(DIR *folder, uint64_t inode)
+{
+    char wanted[40], target[40];
+    const struct dirent *entry;
+
+    snprintf(wanted, sizeof(wanted), "socket:[%llu]", (unsigned long long)inode);
+    rewinddir(folder);
+    while ((entry = readdir(folder))) {
+        ssize_t len =
+            readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
+
+        if (len <= 0)
+            continue;
+        target[len] = '\0';
+        if (strcmp(target, wanted) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A line of /proc/net/unix: "address: references protocol flags type state inode name".
+ * False: it is not the socket of one who asks. */
+static bool parse_socket(struct lw_piece line, uint64_t *inode, struct lw_piece *folder)
+{
+    struct lw_piece name;
+    const char *slash;
+
+    if (!lw_piece_number(line, 6, inode) || !lw_piece_word(line, 7, &name))
+        return false;
+    name.len = (size_t)(line.bytes + line.len - name.bytes); /* it may hold spaces */
+    slash = memrchr(name.bytes, '/', name.len);
+    *folder = (struct lw_piece){ name.bytes, slash ? (size_t)(slash - name.bytes) : 0 };
+    if (slash) {
+        name.len -= folder->len + 1;
+        name.bytes = slash + 1;
+    } else if (name.len > 0 && name.bytes[0] == '@') {
+        name.bytes++;
+        name.len--;
+    }
+    return name.len > strlen(CLIENT_NAME) &&
+           memcmp(name.bytes, CLIENT_NAME, strlen(CLIENT_NAME)) == 0;
+}
+
+bool lw_kineto_client_find(pid_t pid, struct lw_kineto_client *client,
+                           struct lw_error *err)
+{
+    struct lw_file_view view = { 0 };
+    struct lw_os_process process;
+    struct lw_piece rest, line, folder;
+    char path[32];
+    DIR *descriptors;
+    uint64_t inode;
+    bool done = true;
+
+    *client = (struct lw_kineto_client){ 0 };
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    descriptors = opendir(path);
+    if (!descriptors)
+        return lw_os_process(pid, &process, err) && lw_os_explain_denied(pid, err);
+    /* Of its own network namespace, since names of sockets belong to one. */
+    snprintf(path, sizeof(path), "/proc/%d/net/unix", (int)pid);
+    if (lw_file_read(&view, path, UNIX_BYTES, err)) {
+        rest = (struct lw_piece){ (const char *)view.bytes, view.len };
+        while (client->inode == 0 && lw_piece_line(&rest, &line)) {
+            if (!parse_socket(line, &inode, &folder) ||
+                !holds_socket(descriptors, inode))
+                continue;
+            client->inode = inode;
+            if (folder.len > 0)
+                done = (client->folder = lw_copy_text(folder.bytes, folder.len, err)) !=
+                       NULL;
+        }
+    } else {
+        done = false;
+    }
+    lw_file_close(&view);
+    closedir(descriptors);
+    return done;
+}
+
+void lw_kineto_client_release(struct lw_kineto_client *client)
+{
+    lw_free(client->folder);
+    *client = (struct lw_kineto_client){ 0 };
+}
+
+static bool in_our_network(pid_t pid)
+{
+    char path[40];
+    struct stat ours, theirs;
+
+    snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+    return stat("/proc/self/ns/net", &ours) != 0 || stat(path, &theirs) != 0 ||
+           (ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino);
+}
+
+bool lw_kineto_client_is_near(pid_t pid, const struct lw_kineto_client *client,
+                              struct lw_error *err)
+{
+    if (!client->folder)
+        return in_our_network(pid) ||
+               lw_fail(err, LW_ERR_UNSUPPORTED,
+                       "process %d is in a container with a network of its own: run "
+                       "lapwing attach in there",
+                       (int)pid);
+    if (client->folder[0] != '/')
+        return lw_fail(
+            err, LW_ERR_UNSUPPORTED,
+            "process %d looks for its daemon in %s: KINETO_IPC_SOCKET_DIR has "
+            "to be a whole path",
+            (int)pid, client->folder);
+    return is_shared(pid, client->folder) ||
+           lw_fail(err, LW_ERR_UNSUPPORTED,
+                   "process %d looks for its daemon in a folder %s that cannot be seen "
+                   "from here: run lapwing attach in its container",
+                   (int)pid, client->folder);
+}
+
+/* Does process PID have torch in it? */
+static bool has_torch(pid_t pid)
+{
+    struct lw_os_images images = { 0 };
+    bool found = false;
+
+    if (!lw_os_images(pid, &images, NULL))
+        return false;
+    for (size_t i = 0; !found && i < images.count; i++)
+        found = lw_text_starts(lw_text_basename(images.images[i].path), "libtorch");
+    lw_os_images_release(&images);
+    return found;
+}
+
+bool lw_kineto_client_explain(pid_t pid, struct lw_error *err)
+{
+    char *variable = NULL;
+    bool is_asked;
+
+    if (!has_torch(pid))
+        return lw_fail(err, LW_ERR_UNSUPPORTED,
+                       "process %d has not imported torch (yet); without --torch, "
+                       "lapwing attach samples it",
+                       (int)pid);
+    if (!lw_facts_variable(pid, "KINETO_USE_DAEMON", &variable, err))
+        return false;
+    is_asked = variable != NULL;
+    lw_free(variable);
+    if (is_asked)
+        return lw_fail(
+            err, LW_ERR_UNSUPPORTED,
+            "process %d was started with KINETO_USE_DAEMON, but its torch asks "
+            "no daemon: it is older than 2.0, or built without Kineto",
+            (int)pid);
+    return lw_fail(
+        err, LW_ERR_UNSUPPORTED,
+        "process %d takes no orders: start it by 'lapwing run --attachable', "
+        "or with KINETO_USE_DAEMON=1 in its environment; without --torch, "
+        "lapwing attach samples it as it is",
+        (int)pid);
+}
+
+/* ---- where it writes ---------------------------------------------------------------- */
+
+/* Where process PID lets its traces be written; caller frees. */
+static char *allowed_place(pid_t pid, struct lw_error *err)
+{
+    char *place;
+
+    if (!lw_facts_variable(pid, ORDER_FOLDER_VARIABLE, &place, err))
+        return NULL;
+    /* An order is lines of KEY=VALUE, with comments, and has no quotes. */
+    if (place && place[0] == '/' && !strpbrk(place, "\n=# "))
+        return place;
+    lw_free(place);
+    return lw_copy_text(ORDER_FOLDER, strlen(ORDER_FOLDER), err);
+}
+
+/* If we are root, the folder is to be the job's. */
+static bool give_folder(pid_t pid, const char *path, struct lw_error *err)
+{
+    char process[32];
+    struct stat about;
+
+    snprintf(process, sizeof(process), "/proc/%d", (int)pid);
+    if (stat(process, &about) != 0)
+        return lw_fail_errno(err, "process %d", (int)pid);
+    return about.st_uid == geteuid() || chown(path, about.st_uid, about.st_gid) == 0 ||
+           lw_fail_errno(err, "%s: cannot be given to the user of process %d", path,
+                         (int)pid);
+}
+
+bool lw_kineto_folder_make(pid_t pid, struct lw_kineto_folder *folder,
+                           struct lw_error *err)
+{
+    char *place = allowed_place(pid, err);
+    char root[32];
+    bool done = false;
+
+    *folder = (struct lw_kineto_folder){ 0 };
+    snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
+    if (place)
+        folder->inside = lw_path_join(place, "lapwing-XXXXXX", err);
+    if (folder->inside)
+        folder->path = is_shared(pid, place)
+                           ? lw_copy_text(folder->inside, strlen(folder->inside), err)
+                           : lw_path_join(root, folder->inside + 1, err);
+    if (folder->path) {
+        if (!mkdtemp(folder->path)) { /* with mode 0700 */
+            lw_fail_errno(err, "cannot make a folder for the trace of process %d in %s",
+                          (int)pid, place);
+        } else {
+            size_t tail = strlen("XXXXXX");
+
+            memcpy(folder->inside + strlen(folder->inside) - tail,
+                   folder->path + strlen(folder->path) - tail, tail);
+            done = give_folder(pid, folder->path, err);
+            if (!done)
+                rmdir(folder->path);
+        }
+    }
+    lw_free(place);
+    if (!done)
+        lw_kineto_folder_release(folder);
+    return done;
+}
+
+void lw_kineto_folder_remove(struct lw_kineto_folder *folder)
+{
+    if (folder->path && !lw_file_remove_folder(folder->path, NULL)) {
+        /* Its process and so its root are gone, or it was emptied by somebody else. */
+    }
+    lw_kineto_folder_release(folder);
+}
+
+void lw_kineto_folder_release(struct lw_kineto_folder *folder)
+{
+    lw_free(folder->path);
+    lw_free(folder->inside);
+    *folder = (struct lw_kineto_folder){ 0 };
+}
+
+/* ---- what it is told ---------------------------------------------------------------- */
+
+void lw_kineto_window_add_order(struct lw_buf *out,
+                                const struct lw_kineto_window *window, const char *file)
+{
+    static const struct {
+        unsigned bit;
+        const char *key;
+    } parts[] = {
+        { LW_KINETO_SHAPES, "PROFILE_REPORT_INPUT_SHAPES" },
+        { LW_KINETO_MEMORY, "PROFILE_PROFILE_MEMORY" },
+        { LW_KINETO_STACK, "PROFILE_WITH_STACK" },
+        { LW_KINETO_FLOPS, "PROFILE_WITH_FLOPS" },
+        { LW_KINETO_MODULES, "PROFILE_WITH_MODULES" },
+    };
+
+    lw_buf_addf(out, "ACTIVITIES_LOG_FILE=%s\n", file);
+    if (window->iterations > 0) {
+        /* Iteration 0 has passed, so it is the next one. */
+        lw_buf_addf(out,
+                    "PROFILE_START_ITERATION=0\n"
+                    "ACTIVITIES_ITERATIONS=%llu\n"
+                    "ACTIVITIES_WARMUP_ITERATIONS=%d\n",
+                    (unsigned long long)window->iterations, window->warmup_s > 0);
+    } else {
+        lw_buf_addf(out,
+                    "PROFILE_START_TIME=%llu\n"
+                    "ACTIVITIES_DURATION_MSECS=%llu\n"
+                    "ACTIVITIES_WARMUP_PERIOD_SECS=%llu\n",
+                    (unsigned long long)window->start_ms,
+                    (unsigned long long)window->duration_ms,
+                    (unsigned long long)window->warmup_s);
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        lw_buf_addf(out, "%s=%s\n", parts[i].key,
+                    window->what & parts[i].bit ? "true" : "false");
+}
