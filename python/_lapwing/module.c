@@ -3,6 +3,7 @@
 #include "agent/handover.h"
 #include "exec.h"
 #include "marks.h"
+#include "ops.h"
 #include "profile.h"
 
 static PyObject *start(PyObject *module, PyObject *args)
@@ -59,6 +60,13 @@ static PyObject *ticks(PyObject *module, PyObject *unused)
     return PyLong_FromUnsignedLongLong(lw_ticks_now(py_tracer.use_tsc));
 }
 
+static PyObject *watch_ops(PyObject *module, PyObject *torch)
+{
+    (void)module;
+    py_ops_start(torch);
+    Py_RETURN_NONE;
+}
+
 static int exec_module(PyObject *module)
 {
     static bool is_ready;
@@ -86,6 +94,7 @@ static PyMethodDef methods[] = {
     { "follow", follow, METH_VARARGS,
       "follow(folder, config): into child programs too." },
     { "ticks", ticks, METH_NOARGS, "The recording's clock, for end_range()." },
+    { "watch_ops", watch_ops, METH_O, "torch is there: record its ops as was asked." },
     { NULL, NULL, 0, NULL },
 };
 

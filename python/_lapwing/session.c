@@ -9,6 +9,7 @@
 
 #include "agent/handover.h"
 #include "marks.h"
+#include "ops.h"
 
 static struct {
     struct py_collector collector;
@@ -47,7 +48,9 @@ static bool make_region(struct lw_region *region, uint32_t more_flags)
     struct lw_region_options options = {
         .flags = more_flags | (config->calls ? LW_AGENT_CALLS : 0) |
                  (config->c_calls ? LW_AGENT_C_CALLS : 0) |
-                 (config->timeline ? LW_AGENT_TIMELINE : 0),
+                 (config->timeline ? LW_AGENT_TIMELINE : 0) |
+                 (config->ops == LW_OPS_WINDOWS ? LW_AGENT_OPS : 0) |
+                 (config->ops == LW_OPS_ALL ? LW_AGENT_ALL_OPS : 0),
         .shared = true,
         .use_tsc = py_tracer.use_tsc,
     };
@@ -183,6 +186,7 @@ void py_session_stop(void)
 {
     if (!py_session_on)
         return;
+    py_ops_stop();
     py_session_on = false;
     py_tracer_await_writers();
     lw_names_log_to_nobody(&py_tracer.functions.names);
@@ -190,6 +194,11 @@ void py_session_stop(void)
     atomic_store_explicit(&session.collector.region.header->state, LW_AGENT_FINISHED,
                           memory_order_release);
     py_collector_release(&session.collector);
+}
+
+const struct lw_agent_config *py_session_config(void)
+{
+    return py_session_on ? &session.config : NULL;
 }
 
 /* ---- writing to it --------------------------------------------------------------- */

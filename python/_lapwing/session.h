@@ -30,6 +30,9 @@ static inline void py_session_leave(void)
     atomic_store_explicit(&py_thread.is_writing, false, memory_order_release);
 }
 
+/* What it was told to do; NULL: there is none. With the GIL. */
+const struct lw_agent_config *py_session_config(void);
+
 /* How many recordings there have been in this process: tells one from the next. */
 uint32_t py_session_number(void);
 

@@ -35,6 +35,13 @@ static bool take(struct lw_agent_config *config, const char *key, size_t key_len
         config->sample = len == 1 && value[0] == '1';
         return true;
     }
+    if (key_len == 3 && memcmp(key, "ops", 3) == 0) {
+        if (len == 3 && memcmp(value, "all", 3) == 0)
+            config->ops = LW_OPS_ALL;
+        else if (len == 7 && memcmp(value, "windows", 7) == 0)
+            config->ops = LW_OPS_WINDOWS;
+        return true;
+    }
     if (key_len == 11 && memcmp(key, "min_span_ns", 11) == 0) {
         if (len == 0 || len >= sizeof(number))
             return false;

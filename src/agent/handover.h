@@ -15,6 +15,7 @@ struct lw_agent_config {
     bool timeline;
     bool sample; /* the recorder samples: give it our memory to read */
     uint64_t min_span_ns;
+    enum lw_agent_ops ops; /* of torch's */
 };
 
 /* False: the text is not ours or is broken; CONFIG is then zeroed. */

@@ -42,14 +42,21 @@
 
 /* The environment variable through which `lapwing run` reaches the agent. Its value is
  * comma-separated key=value: socket=PATH first, then calls=python|c|off,
- * timeline=0|1, min_span_ns=N, sample=0|1, torch=WORDS (parted by semicolons:
- * cmd/torch_windows.h; read by the agent's Python side). */
+ * timeline=0|1, min_span_ns=N, sample=0|1, ops=off|windows|all, torch=WORDS (parted by
+ * semicolons: cmd/torch_windows.h; read by the agent's Python side). */
 #define LW_AGENT_VARIABLE "LAPWING_AGENT"
 
 /* Beside the socket, a link to the run's folder: where torch, asked by the agent's
  * Python side, writes the traces of its windows (lap/traces.h). Gone when the recorder
  * is. */
 #define LW_AGENT_RUN_LINK "run"
+
+/* Which of torch's ops are recorded. */
+enum lw_agent_ops {
+    LW_OPS_OFF = 0,
+    LW_OPS_WINDOWS = 1, /* those of whole steps now and then */
+    LW_OPS_ALL = 2,
+};
 
 enum lw_agent_loss {
     LW_LOST_NODES = 0,     /* calls folded under "(more)": the tree was full */
@@ -105,6 +112,8 @@ struct lw_agent_header {
 #define LW_AGENT_C_CALLS 2u  /* and calls of builtins */
 #define LW_AGENT_TIMELINE 4u /* each call is a span as well */
 #define LW_AGENT_FORKED 8u   /* made by fork() from a watched process */
+#define LW_AGENT_OPS 16u     /* torch's ops may come, a step of them at a time */
+#define LW_AGENT_ALL_OPS 32u /* or without end */
 
 enum lw_agent_state {
     LW_AGENT_RUNNING = 1,

@@ -13,7 +13,7 @@
 
 /* Fixed sizes, so that the memory a watched process can lose to us is known: 64 MB of
  * nodes (2 million call paths) and 32 MB of names at the very most, and 8 MB of ring a
- * thread for a timeline; all of it sparse until used. */
+ * thread for a timeline or every op; all of it sparse until used. */
 enum {
     THREAD_SLOTS = 512,
     BLOCK_NODES = 256,
@@ -22,6 +22,7 @@ enum {
     NAMES_BYTES = 32 << 20,
     RING_RECORDS = 1 << 10,
     TIMELINE_RING_RECORDS = 1 << 18, /* 50 ms of 5 million calls a second */
+    OPS_RING_RECORDS = 1 << 15,      /* a step of 30,000 tiny ops in 50 ms */
     PAGE = 4096,
 };
 
@@ -30,10 +31,16 @@ static uint64_t round_up(uint64_t value, uint64_t to)
     return (value + to - 1) / to * to;
 }
 
+static uint64_t ring_records_for(uint32_t flags)
+{
+    if (flags & (LW_AGENT_TIMELINE | LW_AGENT_ALL_OPS))
+        return TIMELINE_RING_RECORDS;
+    return flags & LW_AGENT_OPS ? OPS_RING_RECORDS : RING_RECORDS;
+}
+
 bool lw_region_create(struct lw_region *region, const struct lw_region_options *options)
 {
-    uint64_t ring_records =
-        options->flags & LW_AGENT_TIMELINE ? TIMELINE_RING_RECORDS : RING_RECORDS;
+    uint64_t ring_records = ring_records_for(options->flags);
     struct lw_agent_header head = {
         .magic = LW_AGENT_MAGIC,
         .version = LW_AGENT_VERSION,

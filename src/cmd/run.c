@@ -38,11 +38,13 @@ struct args {
     unsigned calls; /* CALLS_* */
     bool c_calls;
     uint64_t min_span_ns;
+    unsigned ops; /* enum lw_agent_ops */
     bool is_module;
 };
 
 static const struct args defaults = {
     .recording = { .max_bytes = LW_RECORDING_MAX_BYTES },
+    .ops = LW_OPS_WINDOWS,
 };
 
 /* clang-format off */
@@ -60,6 +62,9 @@ static const struct lw_option options[] = {
     OPT(0, "c-calls", LW_ARG_FLAG, c_calls, NULL, "calls of builtins as well"),
     OPT(0, "min-span", LW_ARG_DURATION, min_span_ns, "DURATION",
         "leave shorter calls out of the timeline (10us, 1ms)"),
+    OPT(0, "ops", LW_ARG_CHOICE, ops, "off|windows|all",
+        "which of torch's ops: none, those of whole steps now and then, as many as cost "
+        "2 % of the run (windows), or every one"),
     LW_OPT_NO_SYSTEM(args),
     OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
     LW_OPTS_WHERE_TO(args),
@@ -178,6 +183,7 @@ static bool start(struct session *session, struct lw_error *err)
         .calls = session->args.calls != CALLS_OFF,
         .c_calls = session->args.c_calls,
         .sample = session->args.recording.rate > 0,
+        .ops = session->args.ops,
         .timeline = session->args.calls == CALLS_TIMELINE,
         .min_span_ns = session->args.min_span_ns,
     };

@@ -155,12 +155,18 @@ static const char *calls_word(const struct lw_inject_options *options)
     return options->c_calls ? "c" : "python";
 }
 
+static const char *const ops_words[] = {
+    [LW_OPS_OFF] = "off",
+    [LW_OPS_WINDOWS] = "windows",
+    [LW_OPS_ALL] = "all",
+};
+
 static void add_agent(struct lw_buf *out, const struct lw_inject_options *options)
 {
-    lw_buf_addf(out,
-                LW_AGENT_VARIABLE "=socket=%s,calls=%s,timeline=%d,min_span_ns=%llu,"
-                                  "sample=%d",
-                options->socket, calls_word(options), options->timeline,
+    lw_buf_addf(out, LW_AGENT_VARIABLE "=socket=%s,ops=%s,", options->socket,
+                ops_words[options->ops]);
+    lw_buf_addf(out, "calls=%s,timeline=%d,min_span_ns=%llu,sample=%d",
+                calls_word(options), options->timeline,
                 (unsigned long long)options->min_span_ns, options->sample);
     lw_buf_add_char(out, '\0');
 }

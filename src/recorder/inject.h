@@ -9,10 +9,12 @@
 
 #include <stdint.h>
 
+#include "agent/layout.h"
 #include "base/error.h"
 
 /* What the agent shall do, as LAPWING_AGENT says it (agent/layout.h). */
 struct lw_inject_options {
+    enum lw_agent_ops ops;
     const char *socket; /* path */
     bool calls;         /* every call */
     bool c_calls;       /* builtins too */

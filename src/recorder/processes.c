@@ -190,7 +190,7 @@ static void follow(struct lw_recorder *recorder, struct lw_watched *watched)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u32 = watched->number };
 
-    if (watched->shared.flags & LW_AGENT_TIMELINE)
+    if (watched->shared.flags & (LW_AGENT_TIMELINE | LW_AGENT_ALL_OPS))
         lw_recorder_hurry(recorder); /* until we know how quickly its rings fill */
     if (watched->pid_fd < 0 ||
         epoll_ctl(recorder->fd, EPOLL_CTL_ADD, watched->pid_fd, &event) != 0)

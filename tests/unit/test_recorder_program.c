@@ -159,9 +159,9 @@ static void check_python_path(const char *before, const char *after)
 {
     char entry[100];
     char *environment[] = { "HOME=/h", entry, "LAPWING_AGENT=old", "Z=", NULL };
-    struct lw_inject_options options = { .socket = "/s",
-                                         .calls = true,
-                                         .timeline = true };
+    struct lw_inject_options options = {
+        .socket = "/s", .calls = true, .timeline = true, .ops = LW_OPS_ALL
+    };
     char **made;
 
     snprintf(entry, sizeof(entry), "%s", before ? before : "UNRELATED=1");
@@ -169,7 +169,7 @@ static void check_python_path(const char *before, const char *after)
     CHECK(made);
     CHECK_STR(find_variable(made, "PYTHONPATH"), after);
     CHECK_STR(find_variable(made, "LAPWING_AGENT"),
-              "socket=/s,calls=python,timeline=1,min_span_ns=0,sample=0");
+              "socket=/s,ops=all,calls=python,timeline=1,min_span_ns=0,sample=0");
     CHECK_STR(find_variable(made, "HOME"), "/h");
     CHECK_STR(find_variable(made, "Z"), "");
     lw_free(made);

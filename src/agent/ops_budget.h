@@ -1,0 +1,44 @@
+/* Which steps of a training are recorded op by op, so that it costs a set share of the
+ * run: time passes and earns, an op that is recorded spends.
+ *
+ * A step is recorded when what is saved covers what such a step usually spends; where ops
+ * are few or long that is every step, where they are many and tiny one in a dozen, spread
+ * over the run. How many ops a step has is seen in the steps that were recorded, and of
+ * the first nothing is known: one that spends more than may be is given up (it is not a
+ * whole step then) and more is saved for the next.
+ *
+ * Times are ticks of any one clock. Nothing here locks. */
+#ifndef LW_AGENT_OPS_BUDGET_H
+#define LW_AGENT_OPS_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LW_OPS_SHARE 0.02 /* of the run's time */
+
+struct lw_ops_budget {
+    double op_ticks;      /* what one op costs */
+    double ticks_per_ms;  /* of the clock */
+    double saved_ticks;   /* may be below zero: a step had more ops than those before */
+    double allowed_ticks; /* what the running step may spend before it is given up */
+    double step_ops;      /* in a step, of late; 0: not known */
+    uint64_t last_ticks;  /* when it was last asked */
+    uint64_t steps;       /* bounds that it was asked at */
+};
+
+/* Time earns from NOW on, with what EARNED_TICKS before it earned. */
+void lw_ops_budget_init(struct lw_ops_budget *budget, uint64_t now,
+                        uint64_t earned_ticks, double op_ticks, double ticks_per_ms);
+
+/* A step ends and the next begins; OPS of the one that ends were recorded, if it was
+ * (WAS_RECORDED) and is whole. Is the next one to be recorded? */
+bool lw_ops_budget_step(struct lw_ops_budget *budget, uint64_t now, bool was_recorded,
+                        uint64_t ops);
+
+/* The step that is recorded has had OPS so far: is it to be given up? */
+bool lw_ops_budget_is_spent(struct lw_ops_budget *budget, uint64_t ops);
+
+/* It was, after OPS. */
+void lw_ops_budget_give_up(struct lw_ops_budget *budget, uint64_t ops);
+
+#endif

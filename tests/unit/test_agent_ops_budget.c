@@ -1,0 +1,113 @@
+/* Which steps are recorded op by op; see agent/ops_budget.h. */
+
+#include "agent/ops_budget.h"
+#include "test.h"
+
+/* A training of 1 ms steps, OPS in each, an op costing 300 ns; ticks are ns. */
+struct story {
+    struct lw_ops_budget budget;
+    uint64_t now;
+    bool is_on;
+    uint64_t steps, recorded, given_up;
+    double spent_ns;
+};
+
+static void begin(struct story *s)
+{
+    *s = (struct story){ .now = 1000000000 };
+    lw_ops_budget_init(&s->budget, s->now, 1000000000, 300, 1e6);
+}
+
+/* One step of OPS ops and WORK_NS; ops are looked at every 1,000. */
+static void step(struct story *s, uint64_t ops, uint64_t work_ns)
+{
+    bool was_on = s->is_on;
+
+    for (uint64_t done = 1000; s->is_on && done < ops; done += 1000)
+        if (lw_ops_budget_is_spent(&s->budget, done)) {
+            lw_ops_budget_give_up(&s->budget, done);
+            s->given_up++;
+            s->spent_ns += (double)done * 300;
+            s->is_on = false;
+        }
+    if (s->is_on)
+        s->spent_ns += (double)ops * 300;
+    s->recorded += s->is_on;
+    s->steps++;
+    s->now += work_ns;
+    s->is_on = lw_ops_budget_step(&s->budget, s->now, s->is_on, was_on ? ops : 0);
+}
+
+TEST(the_first_step_is_not_recorded)
+{
+    struct story s;
+
+    begin(&s);
+    step(&s, 1000, 1000000);
+    CHECK(!s.is_on);
+    step(&s, 1000, 1000000);
+    CHECK(s.is_on);
+}
+
+TEST(tiny_ops_are_recorded_in_some_steps_within_the_share)
+{
+    struct story s;
+
+    begin(&s);
+    for (int i = 0; i < 20000; i++)
+        step(&s, 1000, 1000000);
+    /* 20 s, of which 2 % is 0.4 s: 1,333 steps of 0.3 ms, and what was saved before. */
+    CHECK(s.recorded > 1200 && s.recorded < 1450);
+    CHECK(s.spent_ns < 0.0205 * 20e9);
+}
+
+TEST(recorded_steps_are_spread_over_the_run)
+{
+    uint64_t before[4] = { 0 };
+    struct story s;
+
+    begin(&s);
+    for (int quarter = 0; quarter < 4; quarter++) {
+        for (int i = 0; i < 5000; i++)
+            step(&s, 1000, 1000000);
+        before[quarter] = s.recorded;
+    }
+    for (int quarter = 1; quarter < 4; quarter++)
+        CHECK(before[quarter] - before[quarter - 1] > 300);
+}
+
+TEST(where_ops_cost_nothing_much_every_step_is_recorded)
+{
+    struct story s;
+
+    begin(&s);
+    for (int i = 0; i < 200; i++)
+        step(&s, 1000, 30000000);
+    CHECK_EQ(s.recorded, 198);
+}
+
+TEST(a_step_of_a_million_ops_is_given_up_and_saved_for)
+{
+    struct story s;
+
+    begin(&s);
+    for (int i = 0; i < 100; i++)
+        step(&s, 1000000, 2000000000);
+    CHECK(s.given_up >= 1 && s.given_up < 12);
+    CHECK(s.recorded >= 5);
+    CHECK(s.spent_ns < 0.03 * 100 * 2e9);
+}
+
+TEST(a_long_wait_does_not_buy_many_slow_steps)
+{
+    struct story s;
+
+    begin(&s);
+    for (int i = 0; i < 100; i++)
+        step(&s, 1000, 1000000);
+    s.now += 3600ull * 1000000000;
+    s.recorded = 0;
+    for (int i = 0; i < 100; i++)
+        step(&s, 1000, 1000000);
+    CHECK(s.recorded < 50);
+}
