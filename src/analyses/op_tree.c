@@ -31,7 +31,7 @@ struct building {
     uint64_t *runtime_ns;     /* likewise: of calls that belong to an event */
 };
 
-static bool is_hidden(const char *name)
+bool lw_op_tree_is_hidden(const char *name)
 {
     static const char *const hidden[] = {
         "[memory]",
@@ -60,7 +60,7 @@ static uint8_t ask_name(struct building *b, lw_string_id id)
             b->tree->kind == LW_OP_TREE_TB ? LW_COMPAT_TB : LW_COMPAT_NONE;
 
         *known = NAME_ASKED;
-        *known |= is_hidden(name) ? NAME_HIDDEN : 0;
+        *known |= lw_op_tree_is_hidden(name) ? NAME_HIDDEN : 0;
         *known |= lw_tensor_core_op(name) ? NAME_FOR_TC : 0;
         *known |= lw_tensor_core_kernel(name, compat) ? NAME_ON_TC : 0;
         *known |= lw_text_starts(name, "Optimizer.step") ? NAME_OPTIMIZER : 0;

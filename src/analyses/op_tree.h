@@ -70,6 +70,9 @@ static inline int64_t lw_op_minus(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
+/* Is an op of that name the profiler's own doing, which torch leaves out? */
+bool lw_op_tree_is_hidden(const char *name);
+
 /* What is known of EVENT, if it is an op or range; NULL: nothing. */
 static inline const struct lw_op_detail *lw_op_detail(const struct lw_trace *trace,
                                                       uint32_t event)

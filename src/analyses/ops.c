@@ -3,7 +3,7 @@
  * As torch's key_averages(), but what is no op is not in it: a range and a call into a
  * device's runtime are rows of their own kind, Python functions none. With --compat
  * tb it is the plugin's Operator view, with --compat torch (ops_torch.c) key_averages()
- * itself. */
+ * itself. A recording without a trace has what the agent saw (ops_live.c). */
 
 #include "analyses/ops.h"
 
@@ -12,6 +12,7 @@
 
 #include "analyses/op_rows.h"
 #include "analyses/ops_columns.h"
+#include "analyses/ops_live.h"
 #include "model/units.h"
 
 enum {
@@ -325,6 +326,8 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     };
     bool done;
 
+    if (lw_ops_are_live(profile))
+        return lw_ops_live(profile, query, table, err);
     if (query->compat == LW_COMPAT_TORCH)
         return lw_ops_torch(profile, query, true, table, err);
     s.has |= options.by == LW_OP_ROWS_BY_SHAPE ? BY_SHAPE : 0;
@@ -343,7 +346,7 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
 const struct lw_analysis lw_analysis_ops = {
     .name = "ops",
     .summary = "which ops took the time, on the host and on devices, and the memory",
-    .want = LW_WANT_TRACE,
+    .want = LW_WANT_TRACE | LW_WANT_OPS | LW_WANT_COUNTERS,
     .sorts_columns = true,
     .by = "name|shape|stack",
     .compat = "tb|torch",

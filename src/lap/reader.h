@@ -31,6 +31,7 @@ enum lw_want {
     LW_WANT_TRACE_ALONE = 128, /* of a file that has a trace, nothing else */
     LW_WANT_PHASES = 256,      /* of the spans, those of phases: a run with millions of
                                   ops has thousands */
+    LW_WANT_OPS = 512,         /* of the spans, those of ops and ranges */
     LW_WANT_ALL = LW_WANT_CALLS | LW_WANT_SAMPLES | LW_WANT_SPANS | LW_WANT_COUNTERS,
 };
 

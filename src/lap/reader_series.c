@@ -375,19 +375,27 @@ static bool read_samples(struct lw_series *s, const struct lw_chunk *chunk,
     return lw_builder_samples(s->out, rows, kept, err);
 }
 
-static bool is_phase(const struct lw_series *s, lw_stack_id stack)
+/* Is a span with STACK among those that are wanted? */
+static bool is_wanted(const struct lw_series *s, lw_stack_id stack)
 {
     const struct lw_profile *profile = lw_builder_profile(s->out);
     const struct lw_stack *stacks = lw_stacks_list(profile->stacks, &(size_t){ 0 });
 
-    return stack != LW_NO_STACK &&
-           lw_profile_frame(profile, stacks[stack].frame)->kind == LW_FRAME_PHASE;
+    if (s->want & LW_WANT_SPANS)
+        return true;
+    if (stack == LW_NO_STACK)
+        return false;
+    switch (lw_profile_frame(profile, stacks[stack].frame)->kind) {
+    case LW_FRAME_PHASE: return s->want & LW_WANT_PHASES;
+    case LW_FRAME_OP:
+    case LW_FRAME_MARK: return s->want & LW_WANT_OPS;
+    default: return false;
+    }
 }
 
 static bool read_spans(struct lw_series *s, const struct lw_chunk *chunk,
                        struct lw_error *err)
 {
-    bool all = s->want & LW_WANT_SPANS;
     struct lw_span *rows;
     uint64_t lead[2];
     size_t kept = 0;
@@ -404,7 +412,7 @@ static bool read_spans(struct lw_series *s, const struct lw_chunk *chunk,
         saw(s, row.start_ns + row.duration_ns);
         if (row.thread == LW_NONE || row.stack == LW_NONE)
             s->nameless[LW_CHUNK_SPANS]++;
-        else if (all || is_phase(s, row.stack))
+        else if (is_wanted(s, row.stack))
             rows[kept++] = row;
     }
     return lw_builder_spans(s->out, rows, kept, err);
@@ -478,7 +486,7 @@ static bool read_thinned(struct lw_series *s, const struct lw_chunk *chunk,
 /* How each kind is read, and who wants it (0: everybody). */
 #define NAMES \
     (LW_WANT_CALLS | LW_WANT_SAMPLES | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | \
-     LW_WANT_COUNTERS | LW_WANT_PHASES)
+     LW_WANT_COUNTERS | LW_WANT_PHASES | LW_WANT_OPS)
 
 static const struct kind {
     bool (*read)(struct lw_series *s, const struct lw_chunk *chunk,
@@ -492,7 +500,7 @@ static const struct kind {
     [LW_CHUNK_THREADS] = { read_threads, 0 },
     [LW_CHUNK_CALLS] = { read_calls, LW_WANT_CALLS },
     [LW_CHUNK_SAMPLES] = { read_samples, LW_WANT_SAMPLES | LW_WANT_SAMPLE_SUMS },
-    [LW_CHUNK_SPANS] = { read_spans, LW_WANT_SPANS | LW_WANT_PHASES },
+    [LW_CHUNK_SPANS] = { read_spans, LW_WANT_SPANS | LW_WANT_PHASES | LW_WANT_OPS },
     [LW_CHUNK_COUNTERS] = { read_counters, LW_WANT_COUNTERS },
     [LW_CHUNK_LOSSES] = { read_losses, 0 },
     [LW_CHUNK_THINNED] = { read_thinned, 0 },

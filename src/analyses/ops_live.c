@@ -1,0 +1,311 @@
+/* Ops of a recording, by name or by what called them; see analyses/ops_live.h. */
+
+#include "analyses/ops_live.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "analyses/op_spans.h"
+#include "analyses/ops.h"
+#include "analyses/ops_columns.h"
+#include "base/alloc.h"
+#include "base/text.h"
+#include "model/units.h"
+
+enum { BY_STACK = 1 };
+
+/* clang-format off */
+static const struct lw_ops_column columns[] = {
+    { { "calls", "calls", LW_UNIT_COUNT, false }, 0 },
+    { { "host_self_ns", "host self", LW_UNIT_NS, false }, 0 },
+    { { "host_self_share", "share", LW_UNIT_SHARE, false }, 0 },
+    { { "host_total_ns", "host total", LW_UNIT_NS, false }, 0 },
+    { { "host_mean_ns", "mean", LW_UNIT_NS, false }, 0 },
+    { { "host_longest_ns", "longest", LW_UNIT_NS, false }, 0 },
+    { { "name", "op", LW_UNIT_TEXT, true }, 0 },
+    { { "kind", "kind", LW_UNIT_TEXT, false }, 0 },
+    { { "stack", "called from", LW_UNIT_TEXT, true }, BY_STACK },
+};
+/* clang-format on */
+
+#define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
+
+struct showing {
+    const struct lw_profile *profile;
+    const struct lw_query *query;
+    struct lw_op_spans ops;
+    struct lw_strings *texts; /* owned; by stack: of callers */
+    lw_string_id *callers;    /* owned; of each stack, its text */
+    unsigned has;             /* BY_PHASE */
+    struct lw_table *table;
+};
+
+/* ---- callers ------------------------------------------------------------------------ */
+
+/* "model.py:12(forward);train.py:30(step)", the innermost first, as traces have it. */
+static void add_callers(const struct showing *s, lw_stack_id stack, struct lw_buf *out)
+{
+    size_t count,
+        depth = s->query->max_depth ? s->query->max_depth : LW_OPS_STACK_DEPTH;
+    const struct lw_stack *stacks = lw_stacks_list(s->profile->stacks, &count);
+
+    for (; stack != LW_NO_STACK && depth > 0; stack = stacks[stack].parent, depth--) {
+        const struct lw_frame *frame =
+            lw_profile_frame(s->profile, stacks[stack].frame);
+
+        lw_buf_addf(out, "%s%s:%" PRIu32 "(%s)", out->len ? ";" : "",
+                    lw_text_basename(lw_profile_text(s->profile, frame->file)),
+                    frame->first_line, lw_profile_text(s->profile, frame->name));
+    }
+}
+
+/* Give every stack that called something its text, once. */
+static bool name_callers(struct showing *s, struct lw_error *err)
+{
+    const struct lw_profile *profile = s->profile;
+    size_t count;
+    const struct lw_stack *stacks = lw_stacks_list(profile->stacks, &count);
+    struct lw_buf text;
+    bool done;
+
+    s->texts = lw_strings_new(err);
+    s->callers = s->texts ? lw_zalloc(count, sizeof(*s->callers), err) : NULL;
+    done = s->callers != NULL;
+    lw_buf_init(&text, 0);
+    for (size_t i = 0; done && i < profile->span_count; i++) {
+        lw_stack_id stack = stacks[profile->spans[i].stack].parent;
+
+        if (stack == LW_NO_STACK || s->callers[stack])
+            continue;
+        lw_buf_reset(&text);
+        add_callers(s, stack, &text);
+        done =
+            lw_buf_check(&text, err) &&
+            lw_strings_intern(s->texts, text.bytes, text.len, &s->callers[stack], err);
+    }
+    lw_buf_release(&text);
+    return done;
+}
+
+/* What called it: a text's number; 0: no calls were recorded. */
+static uint32_t callers_of(const void *owner, const struct lw_span *span)
+{
+    const struct showing *s = owner;
+    size_t count;
+
+    return s->callers[lw_stacks_list(s->profile->stacks, &count)[span->stack].parent];
+}
+
+static bool sum_up(struct showing *s, const bool *threads, struct lw_error *err)
+{
+    if (s->has & BY_STACK)
+        return name_callers(s, err) &&
+               lw_op_spans_init(&s->ops, s->profile, threads, callers_of, s, err);
+    return lw_op_spans_init(&s->ops, s->profile, threads, NULL, NULL, err);
+}
+
+/* ---- when ops were recorded --------------------------------------------------------- */
+
+struct windows {
+    uint64_t count;
+    uint64_t ns; /* all of them */
+};
+
+static uint64_t end_of_process(const struct lw_profile *profile, uint32_t process)
+{
+    uint64_t end_ns = profile->processes[process].end_ns;
+
+    return end_ns ? end_ns : profile->end_ns;
+}
+
+static bool add_windows(const struct showing *s, struct windows *windows,
+                        struct lw_error *err)
+{
+    const struct lw_profile *profile = s->profile;
+    uint64_t *since = lw_zalloc(profile->process_count + 1, sizeof(*since), err);
+
+    if (!since)
+        return false;
+    for (size_t i = 0; i < profile->counter_count; i++) {
+        const struct lw_counter_point *point = &profile->counters[i];
+        uint64_t *open = &since[point->process];
+
+        if (strcmp(lw_profile_text(profile, point->name), LW_OP_SPANS_COUNTER) != 0)
+            continue;
+        if (point->value > 0 && *open == 0) {
+            windows->count++;
+            *open = point->time_ns;
+        } else if (point->value <= 0 && *open > 0) {
+            windows->ns += point->time_ns > *open ? point->time_ns - *open : 0;
+            *open = 0;
+        }
+    }
+    for (uint32_t i = 0; i < profile->process_count; i++) {
+        uint64_t end_ns = end_of_process(profile, i);
+
+        windows->ns += since[i] && end_ns > since[i] ? end_ns - since[i] : 0;
+    }
+    lw_free(since);
+    return true;
+}
+
+/* ---- the table ---------------------------------------------------------------------- */
+
+static void add_row(const struct showing *s, const struct lw_op_span_row *row)
+{
+    const struct lw_frame *frame = lw_profile_frame(s->profile, row->frame);
+    struct lw_table *table = s->table;
+
+    lw_table_row(table, 0);
+    lw_table_add_integer(table, (int64_t)row->calls);
+    lw_table_add_integer(table, row->self_ns);
+    lw_analysis_add_share(table, (double)row->self_ns, (double)s->ops.self_ns);
+    lw_table_add_integer(table, (int64_t)row->total_ns);
+    lw_table_add_integer(table, (int64_t)(row->total_ns / row->calls));
+    lw_table_add_integer(table, (int64_t)row->longest_ns);
+    lw_table_add_text(table, lw_profile_text(s->profile, frame->name),
+                      lw_strings_len(s->profile->strings, frame->name));
+    lw_ops_add_word(table, frame->kind == LW_FRAME_OP ? "op" : "range");
+    if (s->has && row->group == 0)
+        lw_table_add_none(table);
+    else if (s->has & BY_STACK)
+        lw_table_add_text(table, lw_strings_text(s->texts, row->group),
+                          lw_strings_len(s->texts, row->group));
+}
+
+/* "12,345 ops of 41 kinds; 12.3 ms on the host" */
+static void set_title(const struct showing *s)
+{
+    struct lw_buf text;
+    size_t kinds = 0;
+
+    for (size_t i = 0; i < s->ops.count; i++)
+        kinds +=
+            lw_profile_frame(s->profile, s->ops.rows[i].frame)->kind == LW_FRAME_OP;
+    lw_buf_init(&text, 0);
+    lw_units_add_count(&text, (int64_t)s->ops.op_count);
+    lw_buf_add_text(&text, " ops of ");
+    lw_units_add_count(&text, (int64_t)kinds);
+    lw_buf_addf(&text, " kind%s; ", kinds == 1 ? "" : "s");
+    lw_units_add_ns(&text, s->ops.self_ns);
+    lw_buf_add_text(&text, " on the host");
+    lw_table_set_title(s->table, "%s", lw_analysis_text(s->table, &text));
+    lw_buf_release(&text);
+}
+
+static void note_windows(const struct showing *s, const struct windows *windows)
+{
+    struct lw_buf text;
+
+    if (windows->count == 0)
+        return;
+    lw_buf_init(&text, 0);
+    lw_buf_add_text(&text, "Ops were recorded for ");
+    lw_units_add_ns(&text, (int64_t)windows->ns);
+    if (windows->count > 1) {
+        lw_buf_add_text(&text, ", in ");
+        lw_units_add_count(&text, (int64_t)windows->count);
+        lw_buf_add_text(&text, " windows of whole steps");
+    }
+    if (s->profile->end_ns > s->profile->start_ns) {
+        lw_buf_add_text(&text, "; the run took ");
+        lw_units_add_ns(&text, (int64_t)(s->profile->end_ns - s->profile->start_ns));
+    }
+    lw_buf_add_text(&text,
+                    windows->count > 1 ? " (run with --ops=all for every op)." : ".");
+    lw_table_note(s->table, "%s", lw_analysis_text(s->table, &text));
+    lw_buf_release(&text);
+}
+
+static bool make_table(const struct showing *s, const struct windows *windows,
+                       struct lw_error *err)
+{
+    struct lw_query query = *s->query; /* borrows what it refers to */
+
+    if (!lw_ops_columns_init(s->table, columns, COLUMN_COUNT, s->has, err))
+        return false;
+    set_title(s);
+    for (size_t i = 0; i < s->ops.count; i++)
+        add_row(s, &s->ops.rows[i]);
+    note_windows(s, windows);
+    lw_analysis_note_losses(s->profile, s->table);
+    if (query.column_count == 0)
+        query.columns[query.column_count++] = "host_self_ns";
+    return lw_analysis_arrange(s->table, &query, err);
+}
+
+bool lw_ops_are_live(const struct lw_profile *profile)
+{
+    const char *format = lw_profile_fact(profile, "format");
+
+    return !profile->trace && (!format || strcmp(format, "lap") == 0);
+}
+
+static bool has_ops(const struct lw_profile *profile)
+{
+    size_t frame_count;
+    const struct lw_frame *frames = lw_stacks_frames(profile->stacks, &frame_count);
+
+    for (size_t i = 0; profile->span_count > 0 && i < frame_count; i++)
+        if (frames[i].kind == LW_FRAME_OP)
+            return true;
+    return false;
+}
+
+static bool has_callers(const struct lw_op_spans *ops)
+{
+    for (size_t i = 0; i < ops->count; i++)
+        if (ops->rows[i].group != 0)
+            return true;
+    return false;
+}
+
+/* What was asked must be there to be shown. */
+static bool check_query(const struct showing *s, struct lw_error *err)
+{
+    if (s->query->compat != LW_COMPAT_NONE || lw_query_is_by(s->query, "shape"))
+        return lw_fail(err, LW_ERR_UNSUPPORTED,
+                       "%s a trace of torch's profiler, and this run has none "
+                       "(lapwing run --torch=shapes)",
+                       s->query->compat != LW_COMPAT_NONE ? "--compat is for"
+                                                          : "shapes of ops are in");
+    if (!has_ops(s->profile))
+        return lw_fail(
+            err, LW_ERR_UNSUPPORTED,
+            "this run has no ops of torch's: the program used none, or trained "
+            "for less than two steps ('lapwing run --ops=all' records every "
+            "op)");
+    return true;
+}
+
+static bool check_rows(const struct showing *s, struct lw_error *err)
+{
+    if (s->has & BY_STACK && !has_callers(&s->ops))
+        return lw_fail(err, LW_ERR_UNSUPPORTED,
+                       "this run does not have what called its ops: record it with "
+                       "--calls as well (lapwing run --calls --ops=all)");
+    return true;
+}
+
+bool lw_ops_live(const struct lw_profile *profile, const struct lw_query *query,
+                 struct lw_table *table, struct lw_error *err)
+{
+    struct showing s = {
+        .profile = profile,
+        .query = query,
+        .has = lw_query_is_by(query, "stack") ? BY_STACK : 0,
+        .table = table,
+    };
+    struct windows windows = { 0 };
+    bool *threads = NULL;
+    bool done;
+
+    done = check_query(&s, err) && lw_query_threads(query, profile, &threads, err) &&
+           sum_up(&s, threads, err) && check_rows(&s, err) &&
+           add_windows(&s, &windows, err) && make_table(&s, &windows, err);
+    lw_op_spans_release(&s.ops);
+    lw_strings_free(s.texts);
+    lw_free(s.callers);
+    lw_free(threads);
+    return done;
+}
