@@ -184,16 +184,24 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
 
 void py_session_stop(void)
 {
+    struct py_collector *collector = &session.collector;
+    bool is_unused;
+
     if (!py_session_on)
         return;
     py_ops_stop();
     py_session_on = false;
-    py_tracer_await_writers();
+    is_unused = py_tracer_await_writers();
     lw_names_log_to_nobody(&py_tracer.functions.names);
-    py_collector_stop(&session.collector);
-    atomic_store_explicit(&session.collector.region.header->state, LW_AGENT_FINISHED,
+    py_collector_stop(collector);
+    atomic_store_explicit(&collector->region.header->state, LW_AGENT_FINISHED,
                           memory_order_release);
-    py_collector_release(&session.collector);
+    if (!is_unused) { /* who knows what it will do: the memory stays */
+        collector->places = NULL;
+        memset(&collector->region, 0, sizeof(collector->region));
+        collector->region.fd = -1;
+    }
+    py_collector_release(collector);
 }
 
 const struct lw_agent_config *py_session_config(void)

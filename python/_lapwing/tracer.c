@@ -185,13 +185,21 @@ bool py_tracer_attach_unnamed(unsigned lane, const struct py_collector *collecto
     return is_there;
 }
 
-void py_tracer_await_writers(void)
+bool py_tracer_await_writers(void)
 {
+    const uint64_t longest_ns = 1000000000;
+    uint64_t start_ns = lw_ticks_monotonic_ns();
+    bool is_over = true;
+
     pthread_mutex_lock(&py_tracer.lock);
-    for (struct py_thread *thread = py_tracer.threads; thread; thread = thread->next)
-        while (atomic_load(&thread->is_writing))
+    for (struct py_thread *thread = py_tracer.threads; thread; thread = thread->next) {
+        while (atomic_load(&thread->is_writing) &&
+               lw_ticks_monotonic_ns() - start_ns < longest_ns)
             sched_yield();
+        is_over = is_over && !atomic_load(&thread->is_writing);
+    }
     pthread_mutex_unlock(&py_tracer.lock);
+    return is_over;
 }
 
 struct lw_calls_thread *py_tracer_attach(unsigned lane)

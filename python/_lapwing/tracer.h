@@ -116,8 +116,9 @@ struct lw_calls_thread *py_tracer_attach(unsigned lane);
  * COLLECTOR's no more. */
 bool py_tracer_attach_unnamed(unsigned lane, const struct py_collector *collector);
 
-/* Wait until no thread is in py_session_enter's section. */
-void py_tracer_await_writers(void);
+/* Wait until no thread is in py_session_enter's section. False: one still is after a
+ * second, so it jumped out of it (siglongjmp in a signal handler, as cysignals does). */
+bool py_tracer_await_writers(void);
 
 /* Fork: the parent's lock must be free in the child, whose only thread is this one. */
 void py_tracer_before_fork(void);
