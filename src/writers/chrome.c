@@ -70,7 +70,8 @@ static void label_frame(const struct lw_profile *profile, const struct lw_frame 
     lw_json_key(&json, "args");
     lw_json_object(&json);
     if (frame->file)
-        add_string(&json, profile, "file", frame->file);
+        add_string(&json, profile, frame->kind == LW_FRAME_PHASE ? "class" : "file",
+                   frame->file);
     if (frame->first_line)
         lw_json_key_u64(&json, "line", frame->first_line);
 }
@@ -91,29 +92,39 @@ static void add_microseconds(struct lw_buf *out, uint64_t ns)
     lw_buf_add(out, part, sizeof(part));
 }
 
-static void write_times(struct writing *w, uint64_t start_ns, uint64_t duration_ns)
+static void write_duration(struct writing *w, uint64_t duration_ns)
 {
-    lw_buf_add_text(w->out, ",\"ts\":");
-    add_microseconds(w->out, start_ns);
-    lw_buf_add_text(w->out, ",\"dur\":");
+    lw_buf_add_text(w->out, "\"dur\":");
     add_microseconds(w->out, duration_ns);
     lw_buf_add_char(w->out, ',');
 }
 
-static void open_event(struct writing *w, uint64_t pid, uint64_t tid)
+/* PHASE is Chrome's word for the kind of event: X lasts, i does not. */
+static void open_event(struct writing *w, char phase, uint64_t pid, uint64_t tid,
+                       uint64_t start_ns)
 {
     part(w);
-    lw_buf_add_text(w->out, "{\"ph\":\"X\",\"pid\":");
+    lw_buf_add_text(w->out, "{\"ph\":\"");
+    lw_buf_add_char(w->out, phase);
+    lw_buf_add_text(w->out, "\",\"pid\":");
     lw_buf_add_decimal(w->out, pid);
     lw_buf_add_text(w->out, ",\"tid\":");
     lw_buf_add_decimal(w->out, tid);
+    lw_buf_add_text(w->out, ",\"ts\":");
+    add_microseconds(w->out, start_ns);
+    lw_buf_add_char(w->out, ',');
 }
 
 static void write_span(struct writing *w, uint64_t pid, uint64_t tid,
                        const struct lw_span *span)
 {
-    open_event(w, pid, tid);
-    write_times(w, span->start_ns - w->origin_ns, span->duration_ns);
+    bool is_instant = lw_span_is_instant(w->profile, span);
+
+    open_event(w, is_instant ? 'i' : 'X', pid, tid, span->start_ns - w->origin_ns);
+    if (is_instant)
+        lw_buf_add_text(w->out, "\"s\":\"t\","); /* of its thread */
+    else
+        write_duration(w, span->duration_ns);
     lw_labels_add(&w->labels, lw_span_frame(w->profile, span), w->out);
     lw_buf_add_text(w->out, "}}");
 }
@@ -123,8 +134,8 @@ static void write_node(struct writing *w, uint64_t pid, uint64_t tid,
 {
     const struct lw_calltree_node *node = &laid->tree.nodes[number];
 
-    open_event(w, pid, tid);
-    write_times(w, laid->starts_ns[number], node->total_ns);
+    open_event(w, 'X', pid, tid, laid->starts_ns[number]);
+    write_duration(w, node->total_ns);
     lw_labels_add(&w->labels, node->frame, w->out);
     if (w->out->len && w->out->bytes[w->out->len - 1] != '{')
         lw_buf_add_char(w->out, ',');

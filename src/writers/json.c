@@ -8,7 +8,8 @@
  *                     "self_ns": ..., "total_ns": ...}, ...],
  *      "callers": [{"caller": 3, "callee": 7, "calls": ..., ...}, ...],
  *      "tree": [{"thread": 0, "parent": null, "function": 3, "calls": ...}, ...],
- *      "spans": [{"function"|"mark": ..., "thread": 0, "start_ns": ...}, ...],
+ *      "spans": [{"function"|"mark"|"phase"|"op": ..., "thread": 0,
+ *                 "start_ns": ...}, ...],    a phase's "class", if it has one
  *      "counters": [...], "losses": [...]}
  *
  * Everything refers by index into its list. The tree is a list whose rows name their
@@ -258,6 +259,17 @@ static bool write_tree(struct writing *w, struct lw_error *err)
     return done;
 }
 
+static void write_announced(struct writing *w, const struct lw_frame *frame)
+{
+    write_string(w,
+                 frame->kind == LW_FRAME_PHASE ? "phase"
+                 : frame->kind == LW_FRAME_OP  ? "op"
+                                               : "mark",
+                 frame->name);
+    if (frame->kind == LW_FRAME_PHASE && frame->file)
+        write_string(w, "class", frame->file);
+}
+
 static void write_spans(struct writing *w)
 {
     open_list(w, "spans");
@@ -268,7 +280,7 @@ static void write_spans(struct writing *w)
 
         open_row(w);
         if (w->function_of[w->codes.code_of[id]] == LW_NONE)
-            write_string(w, "mark", frame->name);
+            write_announced(w, frame);
         else
             add_function_of(w, id);
         add_number(w, ",\"thread\":", span->thread);

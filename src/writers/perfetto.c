@@ -70,6 +70,12 @@ static uint64_t describe_beside(struct writing *w, uint32_t thread, const char *
 
 /* Names */
 
+/* The `file` of a phase is a class, which is no place. */
+static bool has_place(const struct lw_frame *frame)
+{
+    return frame->file && frame->kind != LW_FRAME_PHASE;
+}
+
 /* Names and places are known by the number of their frame, and 1. */
 static void write_interned(struct writing *w)
 {
@@ -82,7 +88,7 @@ static void write_interned(struct writing *w)
         lw_proto_add_message(&w->p.message, INTERNED_EVENT_NAMES, &w->p.inner);
     }
     for (size_t i = 0; i < count; i++) {
-        if (!frames[i].file)
+        if (!has_place(&frames[i]))
             continue;
         lw_proto_add_u64(&w->p.inner, LOCATION_IID, i + 1);
         add_string(w, &w->p.inner, LOCATION_FILE_NAME, frames[i].file);
@@ -97,16 +103,17 @@ static void write_interned(struct writing *w)
 
 /* Events */
 
-static void write_begin(struct writing *w, uint64_t track, lw_frame_id frame,
-                        uint64_t time_ns)
+/* TYPE is SLICE_BEGIN or INSTANT. */
+static void write_event(struct writing *w, uint64_t type, uint64_t track,
+                        lw_frame_id frame, uint64_t time_ns)
 {
     struct lw_perfetto_piece event;
 
     event.len = 0;
-    lw_perfetto_put(&event, EVENT_TYPE, SLICE_BEGIN);
+    lw_perfetto_put(&event, EVENT_TYPE, type);
     lw_perfetto_put(&event, EVENT_TRACK_UUID, track);
     lw_perfetto_put(&event, EVENT_NAME_IID, (uint64_t)frame + 1);
-    if (lw_profile_frame(w->profile, frame)->file)
+    if (has_place(lw_profile_frame(w->profile, frame)))
         lw_perfetto_put(&event, EVENT_SOURCE_LOCATION_IID, (uint64_t)frame + 1);
     lw_perfetto_add_piece(&w->p, &event, time_ns);
 }
@@ -121,11 +128,13 @@ static bool write_track(struct writing *w, const struct lw_timeline_track *track
     if (track->number)
         number = describe_beside(w, track->thread, "overlapping spans");
     while (lw_lane_walk_next(&walk, &event)) {
+        const struct lw_span *span = &w->profile->spans[event.index];
+        bool is_instant = lw_span_is_instant(w->profile, span);
+
         if (event.is_open)
-            write_begin(w, number,
-                        lw_span_frame(w->profile, &w->profile->spans[event.index]),
-                        event.time_ns);
-        else
+            write_event(w, is_instant ? INSTANT : SLICE_BEGIN, number,
+                        lw_span_frame(w->profile, span), event.time_ns);
+        else if (!is_instant)
             lw_perfetto_slice_end(&w->p, number, event.time_ns);
     }
     return lw_lane_walk_end(&walk, err);
@@ -167,7 +176,8 @@ static void write_nodes(struct writing *w, uint64_t track, uint64_t base_ns,
     uint32_t at = links->first_child[0];
 
     while (at) {
-        write_begin(w, track, nodes[at].frame, base_ns + laid->starts_ns[at]);
+        write_event(w, SLICE_BEGIN, track, nodes[at].frame,
+                    base_ns + laid->starts_ns[at]);
         if (links->first_child[at]) {
             at = links->first_child[at];
             continue;

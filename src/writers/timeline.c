@@ -55,11 +55,22 @@ static bool place_all(struct placing *placing, bool *is_sorted, struct lw_error 
     return true;
 }
 
-static bool is_mark(const struct lw_profile *profile, const struct lw_span *span)
+static unsigned span_kind(const struct lw_profile *profile, const struct lw_span *span)
 {
-    lw_frame_id frame = lw_span_frame(profile, span);
+    return lw_profile_frame(profile, lw_span_frame(profile, span))->kind;
+}
 
-    return lw_profile_frame(profile, frame)->kind == LW_FRAME_MARK;
+/* The others were announced, by the program or by torch. */
+static bool is_call(const struct lw_profile *profile, const struct lw_span *span)
+{
+    unsigned kind = span_kind(profile, span);
+
+    return kind == LW_FRAME_PYTHON || kind == LW_FRAME_C || kind == LW_FRAME_NATIVE;
+}
+
+bool lw_span_is_instant(const struct lw_profile *profile, const struct lw_span *span)
+{
+    return span->duration_ns == 0 && span_kind(profile, span) == LW_FRAME_MARK;
 }
 
 static bool list_tracks(struct placing *placing, struct lw_error *err)
@@ -80,7 +91,7 @@ static bool list_tracks(struct placing *placing, struct lw_error *err)
         }
         timeline->tracks[timeline->track_count - 1].count++;
         timeline->order[i] = key->span;
-        if (!is_mark(timeline->profile, &timeline->profile->spans[key->span]))
+        if (is_call(timeline->profile, &timeline->profile->spans[key->span]))
             timeline->has_calls[key->thread] = true;
     }
     return true;

@@ -38,6 +38,9 @@ struct lw_lane_walk lw_timeline_walk(const struct lw_timeline *timeline,
 /* What a span is: the last frame of its stack. */
 lw_frame_id lw_span_frame(const struct lw_profile *profile, const struct lw_span *span);
 
+/* A mark that takes no time: something happened. */
+bool lw_span_is_instant(const struct lw_profile *profile, const struct lw_span *span);
+
 /* When a span ends; one that would end beyond the clock ends with it. */
 static inline uint64_t lw_span_end_ns(const struct lw_span *span)
 {
