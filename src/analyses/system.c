@@ -1,8 +1,8 @@
-/* What the processes and the machine used: of each counter its mean, its peak, its last
- * value and its course.
+/* What the processes and the machine used, and what a program counted itself: of each
+ * counter its mean, its peak, its last value and its course.
  *
  * A point of a counter holds until the next one (recorder/system_read.h), so the mean is
- * over time, not over points. */
+ * over time, not over points; a loss that is no number any more is not in it. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -37,11 +37,12 @@ static const char *const scope_names[] = { "machine", "container" };
 
 struct series {
     enum scope scope;
-    uint32_t process;           /* index; LW_NONE: none of them */
-    const char *name;           /* without its scope; borrowed */
-    uint64_t start_ns, time_ns; /* of the first and of the last point so far */
-    double last, peak;
-    double sum;                  /* of values times nanoseconds, up to the last point */
+    uint32_t process; /* index; LW_NONE: none of them */
+    const char *name; /* without its scope; borrowed */
+    uint64_t time_ns; /* of the last point so far */
+    double last, peak, least;
+    double sum;     /* of finite values times nanoseconds, up to the last point */
+    double held_ns; /* how long there was one */
     double course[COURSE_PARTS]; /* the most in each part; NAN: not there */
 };
 
@@ -99,8 +100,8 @@ static struct series *find_series(struct adding *adding,
                      sizeof(*adding->series), err) ||
             !lw_map_add(&adding->map, hash, (uint32_t)adding->count + 1, err))
             return NULL;
-        key.start_ns = key.time_ns = point->time_ns;
-        key.last = key.peak = point->value;
+        key.time_ns = point->time_ns;
+        key.last = key.peak = key.least = point->value;
         for (size_t i = 0; i < COURSE_PARTS; i++)
             key.course[i] = NAN;
         adding->series[adding->count] = key;
@@ -124,7 +125,10 @@ static void hold(const struct adding *adding, struct series *series, uint64_t ti
 {
     if (time_ns < series->time_ns)
         time_ns = series->time_ns; /* a damaged file may go back */
-    series->sum += series->last * (double)(time_ns - series->time_ns);
+    if (isfinite(series->last)) {
+        series->sum += series->last * (double)(time_ns - series->time_ns);
+        series->held_ns += (double)(time_ns - series->time_ns);
+    }
     for (size_t i = part_of(adding, series->time_ns); i <= part_of(adding, time_ns);
          i++)
         series->course[i] = fmax(series->course[i], series->last); /* NAN gives way */
@@ -135,12 +139,12 @@ static void find_times(struct adding *adding)
 {
     const struct lw_profile *profile = adding->profile;
 
-    adding->start_ns = profile->start_ns;
+    adding->start_ns = profile->start_ns ? profile->start_ns : UINT64_MAX;
     adding->end_ns = profile->end_ns;
     for (size_t i = 0; i < profile->counter_count; i++) {
         uint64_t time_ns = profile->counters[i].time_ns;
 
-        if (adding->start_ns == 0 || time_ns < adding->start_ns)
+        if (time_ns < adding->start_ns)
             adding->start_ns = time_ns;
         if (time_ns > adding->end_ns)
             adding->end_ns = time_ns;
@@ -161,6 +165,7 @@ static bool add_up(struct adding *adding, struct lw_error *err)
         hold(adding, series, point->time_ns);
         series->last = point->value;
         series->peak = fmax(series->peak, point->value);
+        series->least = fmin(series->least, point->value);
     }
     for (size_t i = 0; i < adding->count; i++) {
         struct series *series = &adding->series[i];
@@ -184,14 +189,17 @@ static enum lw_unit unit_of(const char *name)
     return lw_text_ends(name, "[%]") ? LW_UNIT_PERCENT : LW_UNIT_NUMBER;
 }
 
-/* Bars of eight heights, the peak being the highest. */
+/* Bars of eight heights, the peak being the highest; the lowest is zero, or what is less. */
 static void add_course(struct lw_table *table, const struct series *series)
 {
     char text[COURSE_PARTS * 3];
+    double low = fmin(series->least, 0);
     size_t len = 0, end = 0;
 
     for (size_t i = 0; i < COURSE_PARTS; i++) {
-        double height = series->peak > 0 ? series->course[i] / series->peak * 7 : 0;
+        double height = series->peak > low
+                            ? (series->course[i] - low) / (series->peak - low) * 7
+                            : 0;
 
         if (isnan(series->course[i])) {
             text[len++] = ' ';
@@ -208,7 +216,6 @@ static void add_course(struct lw_table *table, const struct series *series)
 static void add_series(struct lw_table *table, const struct lw_profile *profile,
                        const struct series *series)
 {
-    double time_ns = (double)(series->time_ns - series->start_ns);
     enum lw_unit unit = unit_of(series->name);
     char pid[24];
 
@@ -219,7 +226,9 @@ static void add_series(struct lw_table *table, const struct lw_profile *profile,
         snprintf(pid, sizeof(pid), "%s", scope_names[series->scope]);
     lw_table_add_text(table, pid, strlen(pid));
     lw_table_add_text(table, series->name, strlen(series->name));
-    lw_table_add_own(table, time_ns > 0 ? series->sum / time_ns : series->last, unit);
+    lw_table_add_own(table,
+                     series->held_ns > 0 ? series->sum / series->held_ns : series->last,
+                     unit);
     lw_table_add_own(table, series->peak, unit);
     lw_table_add_own(table, series->last, unit);
     add_course(table, series);
@@ -304,7 +313,7 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
 
 const struct lw_analysis lw_analysis_system = {
     .name = "system",
-    .summary = "what processes and machine used: CPU, memory, disks, network, GPUs",
+    .summary = "counters: CPU, memory, disks, network, GPUs, the program's own",
     .want = LW_WANT_COUNTERS,
     .run = run,
 };
