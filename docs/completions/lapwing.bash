@@ -13,7 +13,7 @@ _lapwing() {
     fi
     case $command in
     attach)
-        options="--help --rate --native --pause --duration --no-children --no-system --output --name --max-size --quiet --no-summary"
+        options="--help --rate --native --pause --duration --no-children --no-system --torch --iterations --output --name --max-size --quiet --no-summary"
         operands=""
         ;;
     dump)
@@ -63,6 +63,10 @@ _lapwing() {
         files=
         ;;
     "attach --duration")
+        values=""
+        files=
+        ;;
+    "attach --iterations")
         values=""
         files=
         ;;

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "cmd/afterwards.h"
+#include "cmd/attach.h"
 #include "cmd/command.h"
 #include "cmd/family.h"
 #include "recorder/facts.h"
@@ -25,6 +25,8 @@ struct args {
     struct lw_recording_args recording;
     uint64_t duration_ns; /* 0: until they end */
     bool no_children;
+    unsigned torch; /* 0: samples; else which of its words were given */
+    uint64_t iterations;
 };
 
 static const struct args defaults = {
@@ -39,10 +41,18 @@ static const struct lw_option options[] = {
     LW_OPT_HEADING("What to record"),
     LW_OPTS_OF_SAMPLING(args, "sample every thread's stack this often a second (200)"),
     OPT(0, "duration", LW_ARG_DURATION, duration_ns, "DURATION",
-        "end after this long (30s, 5m); else when they end, or at Ctrl-C"),
+        "end after this long (30s, 5m); else when they end, or at Ctrl-C; of --torch, how "
+        "long the window is (1s)"),
     OPT(0, "no-children", LW_ARG_FLAG, no_children, NULL,
         "only the processes named, not what they start"),
     LW_OPT_NO_SYSTEM(args),
+    LW_OPT_HEADING("Torch"),
+    OPT(0, "torch", LW_ARG_WORDS, torch, "shapes,memory,stack,flops,modules",
+        "instead of samples, a window of torch's own profiler: every op, and what ran on "
+        "GPUs; of a job that was started by 'lapwing run --attachable' or with "
+        "KINETO_USE_DAEMON=1"),
+    OPT(0, "iterations", LW_ARG_COUNT, iterations, "N",
+        "with --torch: this many steps of the optimizer, instead of a time"),
     LW_OPTS_WHERE_TO(args),
     LW_OPT_END
 };
@@ -92,15 +102,18 @@ static bool follow(struct session *session, char *word, struct lw_error *err)
 
 /* ---- the recording ------------------------------------------------------------------ */
 
-/* What to name the run after: the script, or else the program. */
-static const char *name_of(char **argv)
+const char *lw_attach_name(pid_t pid, char ***argv, struct lw_error *err)
 {
-    if (!argv[0])
+    char **words = *argv = lw_facts_command_line(pid, err);
+
+    if (!words)
+        return NULL;
+    if (!words[0])
         return "attached";
-    if (argv[1] && argv[1][0] != '-' &&
-        lw_text_starts(lw_text_basename(argv[0]), "python"))
-        return argv[1];
-    return argv[0];
+    if (words[1] && words[1][0] != '-' &&
+        lw_text_starts(lw_text_basename(words[0]), "python"))
+        return words[1];
+    return words[0];
 }
 
 /* Whose own code is whose depends on where the program runs, not on where we do. */
@@ -117,27 +130,34 @@ static bool set_folder(struct lw_run_info *info, pid_t pid, struct lw_error *err
     return lw_run_info_set_fact(info, "cwd", folder, err);
 }
 
+bool lw_attach_describe(struct lw_run_info *info, pid_t pid, char *const *argv,
+                        struct lw_error *err)
+{
+    return lw_facts_describe(info, argv, err) && set_folder(info, pid, err);
+}
+
 static bool open_recorder(struct session *session, struct lw_error *err)
 {
-    char **argv = lw_facts_command_line(session->first, err);
+    char **argv;
+    const char *usual_name = lw_attach_name(session->first, &argv, err);
     struct lw_follow follow = session->recorder.follow;
     const char *name = session->args.recording.name;
     struct lw_recorder_options recorder =
         lw_recording_options(&session->args.recording);
     bool done;
 
-    if (!argv)
+    if (!usual_name)
         return false;
     recorder.path = session->after.run_path;
     recorder.is_attached = true;
-    recorder.program = name ? name : name_of(argv);
+    recorder.program = name ? name : usual_name;
     done = lw_recorder_open(&session->recorder, &recorder, err);
     if (done) {
         session->recorder.follow = follow;
         session->recorder.follow.is_eager = true;
         session->recorder.follow.no_children = session->args.no_children;
-        if (!lw_facts_describe(&session->recorder.run.info, argv, err) ||
-            !set_folder(&session->recorder.run.info, session->first, err) ||
+        if (!lw_attach_describe(&session->recorder.run.info, session->first, argv,
+                                err) ||
             !lw_run_save(&session->recorder.run, err)) {
             lw_recorder_discard(&session->recorder);
             done = false;
@@ -172,18 +192,21 @@ static void record(struct session *session)
 }
 
 /* What ends us must not leave a run that looks as if its recorder had died. */
-static bool catch_signals(struct session *session, struct lw_error *err)
+int lw_attach_signals(struct lw_error *err)
 {
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
     sigset_t set;
+    int fd;
 
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         sigaddset(&set, signals[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    session->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    return session->signal_fd >= 0 || lw_fail_errno(err, "cannot wait for signals");
+    fd = signalfd(-1, &set, SFD_CLOEXEC);
+    if (fd < 0)
+        lw_fail_errno(err, "cannot wait for signals");
+    return fd;
 }
 
 static int run_session(struct session *session, int argc, char **argv,
@@ -195,7 +218,8 @@ static int run_session(struct session *session, int argc, char **argv,
         if (!follow(session, argv[i], err))
             return err->code == LW_ERR_USAGE ? LW_EXIT_USAGE : LW_EXIT_FAILED;
     }
-    if (!catch_signals(session, err) || !lw_afterwards_choose(&session->after, err) ||
+    session->signal_fd = lw_attach_signals(err);
+    if (session->signal_fd < 0 || !lw_afterwards_choose(&session->after, err) ||
         !open_recorder(session, err))
         return LW_EXIT_FAILED;
     if (session->args.duration_ns == 0)
@@ -209,12 +233,35 @@ static int run_session(struct session *session, int argc, char **argv,
     return trouble.code == LW_OK ? LW_EXIT_DONE : LW_EXIT_FAILED;
 }
 
+static int run_torch(const struct args *args, int argc, char **argv,
+                     struct lw_error *err)
+{
+    struct lw_attach_torch torch = {
+        .recording = &args->recording,
+        .what = args->torch >> 1, /* the words are in the order of LW_KINETO_* */
+        .duration_ns = args->duration_ns,
+        .iterations = args->iterations,
+        .no_children = args->no_children,
+    };
+
+    if (args->recording.native || args->recording.pause)
+        return lw_usage(err, "--%s is for samples, and --torch takes none",
+                        args->recording.native ? "native" : "pause");
+    if (args->iterations && args->duration_ns)
+        return lw_usage(err, "a window has --iterations or a --duration, not both");
+    return lw_attach_torch(&torch, argc, argv, err);
+}
+
 static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
     struct session *session;
     int code = LW_EXIT_FAILED;
     uint64_t rate = ((const struct args *)args)->recording.rate;
 
+    if (((const struct args *)args)->torch)
+        return run_torch(args, argc, argv, err);
+    if (((const struct args *)args)->iterations)
+        return lw_usage(err, "--iterations is for --torch");
     if (rate == 0 || rate > LW_RATE_MAX)
         return lw_usage(err, "--rate is from 1 to %d", LW_RATE_MAX);
     session = lw_zalloc(1, sizeof(*session), err);
@@ -242,7 +289,11 @@ const struct lw_command lw_cmd_attach = {
         "stopping them, until they end, --duration has passed, or Ctrl-C. CPython 3.9 "
         "to 3.15, whatever its environment; nothing has to be installed there.\n\n"
         "  lapwing attach 4711\n"
-        "  lapwing attach --duration 30s -o out.svg $(pgrep -f train.py)",
+        "  lapwing attach --duration 30s -o out.svg $(pgrep -f train.py)\n\n"
+        "With --torch, a window of torch's own profiler instead, in all of the processes "
+        "at one time. It begins within seconds, as torch asks for orders every five.\n\n"
+        "  lapwing attach --torch=shapes,stack --duration 2s 4711\n"
+        "  lapwing attach --torch --iterations 3 -o w.pt.trace.json.gz 4711",
     .args_size = sizeof(struct args),
     .defaults = &defaults,
     .options = options,
