@@ -77,6 +77,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from run' -l calls -d 'every Pyth
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l c-calls -d 'calls of builtins as well'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l min-span -x -a '' -d 'leave shorter calls out of the timeline (10us, 1ms)'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l ops -x -a 'off windows all' -d 'which of torch'\''s ops: none, those of whole steps now and then, as many as cost 2 % of the run (windows), or every one'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-steps -d 'do not follow the steps of a training with torch'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-system -d 'not what processes and machine use: CPU, memory, disks, network, GPUs'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -s m -l module -d 'run a module, as python3 -m does'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -s o -l output -r -F -d 'the folder to make for the run (RUN.lap), instead of a new one in .lapwing/runs; or a file of another format to write as well (out.svg)'

@@ -68,6 +68,14 @@ static inline PyMethodDef *py_descriptor_definition(PyObject *descriptor)
     return *(PyMethodDef **)((char *)descriptor + 40);
 }
 
+/* Where a type (PyTypeObject) has some of its functions: the same place in every version
+ * of 3.10 to 3.15 (GIL builds); py_patch_works() sees whether it is so. */
+enum py_type_slot {
+    PY_SLOT_CALL = 128,
+    PY_SLOT_NEW = 312,
+    PY_SLOT_FINALIZE = 392,
+};
+
 /* Fill COMPAT. False: this Python cannot be traced; *REASON says why. */
 bool py_compat_load(struct py_compat *compat, const char **reason);
 

@@ -5,6 +5,7 @@
 #include "marks.h"
 #include "ops.h"
 #include "profile.h"
+#include "steps.h"
 
 static PyObject *start(PyObject *module, PyObject *args)
 {
@@ -67,6 +68,34 @@ static PyObject *watch_ops(PyObject *module, PyObject *torch)
     Py_RETURN_NONE;
 }
 
+static PyObject *after(PyObject *module, PyObject *args)
+{
+    PyObject *function, *callback;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO:after", &function, &callback))
+        return NULL;
+    return py_steps_after(function, callback);
+}
+
+static PyObject *wants_torch(PyObject *module, PyObject *unused)
+{
+    const struct lw_agent_config *config = py_session_config();
+
+    (void)module, (void)unused;
+    return PyBool_FromLong(config && (config->steps || config->ops != LW_OPS_OFF));
+}
+
+static PyObject *watch_steps(PyObject *module, PyObject *torch)
+{
+    const struct lw_agent_config *config = py_session_config();
+
+    (void)module;
+    if (config && config->steps)
+        py_steps_hook(torch);
+    Py_RETURN_NONE;
+}
+
 static int exec_module(PyObject *module)
 {
     static bool is_ready;
@@ -95,6 +124,12 @@ static PyMethodDef methods[] = {
       "follow(folder, config): into child programs too." },
     { "ticks", ticks, METH_NOARGS, "The recording's clock, for end_range()." },
     { "watch_ops", watch_ops, METH_O, "torch is there: record its ops as was asked." },
+    { "after", after, METH_VARARGS,
+      "after(function, callback): the function, with a callback after each call." },
+    { "wants_torch", wants_torch, METH_NOARGS,
+      "Whether there is something to do once torch is imported." },
+    { "watch_steps", watch_steps, METH_O,
+      "torch is there: see what a training does, if that was asked for." },
     { NULL, NULL, 0, NULL },
 };
 

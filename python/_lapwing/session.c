@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/handover.h"
 #include "marks.h"
 #include "ops.h"
 
@@ -207,6 +206,13 @@ void py_session_stop(void)
 const struct lw_agent_config *py_session_config(void)
 {
     return py_session_on ? &session.config : NULL;
+}
+
+void py_session_note(const char *sentence)
+{
+    if (py_session_on)
+        lw_handover_send(session.config.socket, LW_HELLO_NOTE, NULL, sentence,
+                         strlen(sentence), 0);
 }
 
 /* ---- writing to it --------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #ifndef PY_LAPWING_SESSION_H
 #define PY_LAPWING_SESSION_H
 
+#include "agent/handover.h"
 #include "tracer.h"
 
 /* Start as CONFIG (the value of LAPWING_AGENT) says; TEXT is the hello's: executable,
@@ -10,6 +11,9 @@
 bool py_session_start(const char *config, const char *text, size_t text_len,
                       uint32_t argument_count, bool await_main);
 void py_session_stop(void);
+
+/* A sentence for the report of the run. */
+void py_session_note(const char *sentence);
 
 /* Whether there is one: with the GIL the truth, without it a good guess. */
 extern _Atomic bool py_session_on;

@@ -42,6 +42,10 @@ static bool take(struct lw_agent_config *config, const char *key, size_t key_len
             config->ops = LW_OPS_WINDOWS;
         return true;
     }
+    if (key_len == 5 && memcmp(key, "steps", 5) == 0) {
+        config->steps = len == 1 && value[0] == '1';
+        return true;
+    }
     if (key_len == 11 && memcmp(key, "min_span_ns", 11) == 0) {
         if (len == 0 || len >= sizeof(number))
             return false;

@@ -14,6 +14,7 @@ struct lw_agent_config {
     bool c_calls;
     bool timeline;
     bool sample; /* the recorder samples: give it our memory to read */
+    bool steps;  /* of a training with torch */
     uint64_t min_span_ns;
     enum lw_agent_ops ops; /* of torch's */
 };

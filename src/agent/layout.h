@@ -42,8 +42,8 @@
 
 /* The environment variable through which `lapwing run` reaches the agent. Its value is
  * comma-separated key=value: socket=PATH first, then calls=python|c|off,
- * timeline=0|1, min_span_ns=N, sample=0|1, ops=off|windows|all, torch=WORDS (parted by
- * semicolons: cmd/torch_windows.h; read by the agent's Python side). */
+ * timeline=0|1, min_span_ns=N, sample=0|1, steps=0|1, ops=off|windows|all, torch=WORDS
+ * (parted by semicolons: cmd/torch_windows.h; read by the agent's Python side). */
 #define LW_AGENT_VARIABLE "LAPWING_AGENT"
 
 /* Beside the socket, a link to the run's folder: where torch, asked by the agent's

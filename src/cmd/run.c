@@ -39,6 +39,7 @@ struct args {
     bool c_calls;
     uint64_t min_span_ns;
     unsigned ops; /* enum lw_agent_ops */
+    bool no_steps;
     bool is_module;
 };
 
@@ -65,6 +66,8 @@ static const struct lw_option options[] = {
     OPT(0, "ops", LW_ARG_CHOICE, ops, "off|windows|all",
         "which of torch's ops: none, those of whole steps now and then, as many as cost "
         "2 % of the run (windows), or every one"),
+    OPT(0, "no-steps", LW_ARG_FLAG, no_steps, NULL,
+        "do not follow the steps of a training with torch"),
     LW_OPT_NO_SYSTEM(args),
     OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
     LW_OPTS_WHERE_TO(args),
@@ -186,6 +189,7 @@ static bool start(struct session *session, struct lw_error *err)
         .ops = session->args.ops,
         .timeline = session->args.calls == CALLS_TIMELINE,
         .min_span_ns = session->args.min_span_ns,
+        .steps = !session->args.no_steps,
     };
     char *folder = lw_inject_find(err);
     char **environment =

@@ -165,9 +165,10 @@ static void add_agent(struct lw_buf *out, const struct lw_inject_options *option
 {
     lw_buf_addf(out, LW_AGENT_VARIABLE "=socket=%s,ops=%s,", options->socket,
                 ops_words[options->ops]);
-    lw_buf_addf(out, "calls=%s,timeline=%d,min_span_ns=%llu,sample=%d",
+    lw_buf_addf(out, "calls=%s,timeline=%d,min_span_ns=%llu,sample=%d,steps=%d",
                 calls_word(options), options->timeline,
-                (unsigned long long)options->min_span_ns, options->sample);
+                (unsigned long long)options->min_span_ns, options->sample,
+                options->steps);
     lw_buf_add_char(out, '\0');
 }
 

@@ -20,6 +20,7 @@ struct lw_inject_options {
     bool c_calls;       /* builtins too */
     bool sample;        /* the recorder samples */
     bool timeline;      /* each call as a span */
+    bool steps;         /* of a training with torch */
     uint64_t min_span_ns;
 };
 

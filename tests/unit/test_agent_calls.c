@@ -290,12 +290,13 @@ TEST(the_variable_is_taken_whole_or_not_at_all)
     char long_path[300];
 
     CHECK(lw_agent_config_parse(
-        &config, "socket=/tmp/x/agent,calls=c,timeline=1,min_span_ns=250,later=7"));
+        &config, "socket=/tmp/x/agent,calls=c,timeline=1,min_span_ns=250,steps=1,"
+                 "later=7"));
     CHECK_STR(config.socket, "/tmp/x/agent");
-    CHECK(config.calls && config.c_calls && config.timeline);
+    CHECK(config.calls && config.c_calls && config.timeline && config.steps);
     CHECK_EQ(config.min_span_ns, 250);
     CHECK(lw_agent_config_parse(&config, "socket=/s,calls=python"));
-    CHECK(config.calls && !config.c_calls && !config.timeline);
+    CHECK(config.calls && !config.c_calls && !config.timeline && !config.steps);
     CHECK(lw_agent_config_parse(&config, "socket=/s,calls=off"));
     CHECK(!config.calls);
     CHECK(!lw_agent_config_parse(&config, ""));

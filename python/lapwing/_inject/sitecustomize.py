@@ -48,6 +48,53 @@ def _lapwing_refuse(socket_path, sentence):
         s.close()
 
 
+def _lapwing_await_torch(folder, config, agent):
+    """Have _lapwing_torch.py run as soon as the program itself has imported torch.
+
+    Until then there is one more finder, which finds nothing: it asks the others, and of
+    torch's loader it has the agent say when the module's code has run. Neither leaves a
+    trace in a traceback, in sys.modules or, afterwards, anywhere else.
+    """
+    import sys
+
+    class Finder(object):
+        def find_spec(self, name, path=None, target=None):
+            if name != "torch":
+                return None
+            for finder in sys.meta_path:
+                find = getattr(finder, "find_spec", None)
+                spec = find(name, path, target) if finder is not self and find else None
+                if spec is not None:
+                    _watch(spec.loader)
+                    return spec
+            return None
+
+    awaiting = Finder()
+
+    def _watch(loader):
+        def imported():
+            vars(loader).pop("exec_module", None)
+            if awaiting in sys.meta_path:
+                sys.meta_path.remove(awaiting)
+                _run(sys.modules["torch"])
+
+        try:
+            if "exec_module" not in vars(loader):
+                loader.exec_module = agent.after(loader.exec_module, imported)
+        except Exception:  # a loader of its own kind: torch is not seen
+            pass
+
+    def _run(torch):
+        from _frozen_importlib_external import SourceFileLoader
+
+        loader = SourceFileLoader("_lapwing_torch", folder + "/_lapwing_torch.py")
+        hooks = type(sys)("_lapwing_torch")  # not in sys.modules
+        loader.exec_module(hooks)
+        hooks.imported(torch, agent, folder, config)
+
+    sys.meta_path.insert(0, awaiting)
+
+
 def _lapwing_start(folder, config):
     import sys
 
@@ -76,6 +123,8 @@ def _lapwing_start(folder, config):
     hello = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
     agent.follow(folder, config)
     agent.start(config, hello, len(sys.orig_argv), True)
+    if agent.wants_torch():
+        _lapwing_await_torch(folder, config, agent)
 
 
 def _lapwing_main():
@@ -93,6 +142,7 @@ def _lapwing_main():
 
 _lapwing_main()
 del _lapwing_main, _lapwing_start, _lapwing_refuse, _lapwing_hide
+del _lapwing_await_torch
 
 # Now the program's own, if it has one. Where it has none, the import system must not
 # keep this module either: `site` takes this very error as "there is no sitecustomize".

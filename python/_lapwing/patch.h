@@ -1,0 +1,31 @@
+/* Changing what an interpreter's object does without changing what the program sees of it.
+ *
+ * Torch's functions must look as they did: to dynamo, which reads their code and takes a
+ * stranger for a reason to break its graph, to pickle, inspect, TorchScript and whoever
+ * compares them. So no attribute is replaced where a C slot behind it can be: the object, its
+ * dict and its code stay the same, and only the C function that the interpreter calls for
+ * it becomes ours, which calls the one that was there.
+ *
+ * All of it happens under the GIL. */
+#ifndef PY_LAPWING_PATCH_H
+#define PY_LAPWING_PATCH_H
+
+#include "compat.h"
+
+/* A method in C that takes keywords. */
+typedef PyObject *(*py_keywords_function)(PyObject *self, PyObject *args,
+                                          PyObject *keywords);
+
+/* Whether this Python's types are as compat.h says; asked once, before the others. */
+bool py_patch_works(void);
+
+/* What TYPE, a class made by Python code, has in SLOT. */
+void *py_patch_get_slot(PyTypeObject *type, enum py_type_slot slot);
+void py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *function);
+
+/* Have the method NAME of TYPE, a C method with keywords, call OURS; *ORIGINAL is what it
+ * called before. False, with no exception set: there is no such method. */
+bool py_patch_method(PyObject *type, const char *name, py_keywords_function ours,
+                     py_keywords_function *original);
+
+#endif

@@ -1,0 +1,151 @@
+/* What the files of steps share, and how they are put in place; see steps.h. */
+
+#include "steps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+__thread struct py_steps_thread py_steps_thread
+    __attribute__((tls_model("initial-exec")));
+
+/* ---- when to look at all classes again --------------------------------------------- */
+
+/* A look at the few hundred classes of torch takes 50 us or so: soon after the beginning,
+ * when a program makes its own, often, and then once a second. */
+#define FIRST_LOOK_S 0.01
+#define LAST_LOOK_S 1.0
+
+static struct {
+    uint64_t next_ticks; /* not before; 0: at once */
+    double wait_s;
+    double tick_s;
+} look = { .wait_s = FIRST_LOOK_S };
+
+void py_steps_boundary(uint64_t now_ticks)
+{
+    if (now_ticks < look.next_ticks && !py_steps_classes_changed())
+        return;
+    py_steps_see_classes();
+    look.next_ticks = now_ticks + (uint64_t)(look.wait_s / look.tick_s);
+    look.wait_s = look.wait_s * 2 < LAST_LOOK_S ? look.wait_s * 2 : LAST_LOOK_S;
+}
+
+/* ---- finding and writing ------------------------------------------------------------ */
+
+PyObject *py_steps_find(PyObject *object, const char *path)
+{
+    char name[64];
+
+    Py_INCREF(object);
+    while (object && *path) {
+        size_t len = strcspn(path, ".");
+        PyObject *next = NULL;
+
+        if (len < sizeof(name)) {
+            memcpy(name, path, len);
+            name[len] = '\0';
+            next = PyObject_GetAttrString(object, name);
+        }
+        Py_DECREF(object);
+        object = next;
+        path += len + (path[len] == '.');
+    }
+    PyErr_Clear();
+    return object;
+}
+
+uint32_t py_steps_number(const char *phase, PyTypeObject *type)
+{
+    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
+    const char *text =
+        name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    uint32_t number = py_phase_number(phase, text ? text : "");
+
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return number;
+}
+
+void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks)
+{
+    struct lw_calls_thread *calls = py_session_place();
+
+    if (calls)
+        py_span_write(calls, number, start_ticks, end_ticks);
+}
+
+/* ---- what may be asked of a tensor --------------------------------------------------- */
+
+static PyTypeObject *plain_types[2]; /* torch.Tensor, torch.nn.Parameter */
+static PyObject *mode_count;         /* of torch._C: TorchFunctionModes that are on */
+
+bool py_steps_may_ask(PyObject *tensor)
+{
+    PyObject *count;
+    bool may;
+
+    if (Py_TYPE(tensor) != plain_types[0] && Py_TYPE(tensor) != plain_types[1])
+        return false;
+    count = mode_count ? PyObject_CallNoArgs(mode_count) : NULL;
+    may = count && PyLong_AsLong(count) == 0;
+    Py_XDECREF(count);
+    PyErr_Clear();
+    return may;
+}
+
+/* ---- putting it in place ------------------------------------------------------------ */
+
+static const struct {
+    const char *phases;
+    bool (*hook)(PyObject *torch);
+} parts[] = {
+    { "data and optimizer", py_steps_hook_ranges },
+    { "forward and loss", py_steps_hook_modules },
+    { "backward", py_steps_hook_backward },
+    { "transfer", py_steps_hook_transfer },
+    { "fetch and collate", py_steps_hook_batches },
+};
+
+static void tell_missing(PyObject *torch, const char *missing)
+{
+    PyObject *version = py_steps_find(torch, "__version__");
+    PyObject *text = version ? PyObject_Str(version) : NULL;
+    const char *words = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    char sentence[400];
+
+    snprintf(
+        sentence, sizeof(sentence),
+        "torch %s is unlike those that Lapwing knows: these phases of its steps are "
+        "not seen: %s",
+        words ? words : "(of no version)", missing);
+    py_session_note(sentence);
+    PyErr_Clear();
+    Py_XDECREF(version);
+    Py_XDECREF(text);
+}
+
+void py_steps_hook(PyObject *torch)
+{
+    static bool is_hooked;
+    char missing[200] = "";
+    size_t len = 0;
+
+    if (is_hooked)
+        return;
+    is_hooked = true;
+    Py_INCREF(torch); /* its functions are ours to call from now on */
+    look.tick_s = py_tracer_tick_s();
+    plain_types[0] = (PyTypeObject *)py_steps_find(torch, "Tensor");
+    plain_types[1] = (PyTypeObject *)py_steps_find(torch, "nn.Parameter");
+    mode_count = py_steps_find(torch, "_C._len_torch_function_stack");
+    if (!py_patch_works()) {
+        tell_missing(torch, "all");
+        return;
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        if (!parts[i].hook(torch) && len < sizeof(missing))
+            len += (size_t)snprintf(missing + len, sizeof(missing) - len, "%s%s",
+                                    len ? ", " : "", parts[i].phases);
+    if (len)
+        tell_missing(torch, missing);
+}

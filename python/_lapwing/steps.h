@@ -1,0 +1,98 @@
+/* What a training does, step by step, from a script that knows nothing of us: batches
+ * taken, modules called, gradients worked out, parameters changed, each as a phase on the
+ * track of its thread (phases.h). What a step is, and whose the time in between is, the
+ * analysis works out.
+ *
+ *     what is called                    phase            seen by
+ *     a loader's __next__               data             torch's own record_function ranges
+ *     Optimizer.step, .zero_grad        optimizer, ...   (steps_ranges.c)
+ *     the outermost module              forward, loss,   the slot that calls a module
+ *                                       eval             (steps_modules.c)
+ *     the autograd engine               backward         the engine's method (steps_engine.c)
+ *     Tensor.to, .cuda                  transfer         the tensor's (the same)
+ *     a fetcher's fetch and collate_fn  fetch, collate   wrappers (steps_batches.c)
+ *
+ * All but the last leave what Python sees as it was; see patch.h.
+ *
+ * Everything here runs under the GIL, in the thread that does it. Nothing raises, and a
+ * raised exception passes through. */
+#ifndef PY_LAPWING_STEPS_H
+#define PY_LAPWING_STEPS_H
+
+#include "patch.h"
+#include "phases.h"
+
+/* An optimizer's step inside a closure inside another's is three; no torch makes more. */
+#define PY_MOST_RANGES 8
+
+struct py_open_range {
+    PyObject *range;   /* whose end ends it; borrowed, never followed */
+    const char *phase; /* a constant of steps_ranges.c */
+    uint64_t start_ticks;
+    uint32_t number;
+    bool is_data;
+};
+
+/* What a thread is in right now. It is as true in a forked child, which returns from the
+ * same calls. */
+struct py_steps_thread {
+    uint32_t module_depth; /* calls of modules */
+    uint32_t inside; /* phases that keep to themselves what they call: data, fetch,
+                            * backward (a checkpoint calls modules again) */
+    uint64_t
+        fetch_ticks; /* start of the fetch that is running; 0: none, or collating */
+    uint32_t fetch_number;
+    uint32_t range_count;
+    struct py_open_range ranges[PY_MOST_RANGES];
+};
+
+extern __thread struct py_steps_thread py_steps_thread
+    __attribute__((tls_model("initial-exec")));
+
+/* ---- for module.c ---------------------------------------------------------------- */
+
+/* TORCH, the module, has been imported: see what it does from now on. Of what cannot be
+ * seen in this torch the report gets a sentence. */
+void py_steps_hook(PyObject *torch);
+
+/* FUNCTION, with CALLBACK called after each call that did not fail. NULL with an exception
+ * set. */
+PyObject *py_steps_after(PyObject *function, PyObject *callback);
+
+/* ---- among the files of steps ----------------------------------------------------- */
+
+/* The attribute PATH ("autograd.profiler") of OBJECT, or NULL with no exception set. */
+PyObject *py_steps_find(PyObject *object, const char *path);
+
+/* The number of PHASE of a class; no exception may be set. */
+uint32_t py_steps_number(const char *phase, PyTypeObject *type);
+
+/* Put a phase on the thread's track. */
+void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks);
+
+/* A batch is asked for, or parameters have been changed: between two of these no window
+ * of anybody's begins or ends. */
+void py_steps_boundary(uint64_t now_ticks);
+
+/* Each says whether it could; TORCH lives for ever after. */
+bool py_steps_hook_ranges(PyObject *torch);
+bool py_steps_hook_modules(PyObject *torch);
+bool py_steps_hook_backward(PyObject *torch);
+bool py_steps_hook_transfer(PyObject *torch);
+bool py_steps_hook_batches(PyObject *torch);
+
+/* Classes of modules that were made, or were given a __call__ of their own, since the
+ * last time are seen from now on. */
+void py_steps_see_classes(void);
+
+/* nn.Module was given another __call__ since, so no class is seen. */
+bool py_steps_classes_changed(void);
+
+/* Whether TENSOR's attributes can be read with no Python code in between: it is a plain
+ * tensor, and no __torch_function__ of anybody's hears of it. */
+bool py_steps_may_ask(PyObject *tensor);
+
+/* How many threads are in the autograd engine. */
+extern unsigned py_steps_backwards;
+
+#endif

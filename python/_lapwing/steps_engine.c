@@ -1,0 +1,101 @@
+/* Backward, and copies to a device: methods in C, entered through their own definitions. */
+
+#include "steps.h"
+
+static py_keywords_function torch_run_backward, torch_to, torch_cuda;
+
+unsigned py_steps_backwards;
+
+/* ---- backward -------------------------------------------------------------------- */
+
+/* Tensor.backward() and torch.autograd.backward() accumulate into .grad; what does not is
+ * torch.autograd.grad(). */
+static const char *who_asks(PyObject *keywords)
+{
+    PyObject *accumulates =
+        keywords ? PyDict_GetItemString(keywords, "accumulate_grad") : NULL;
+
+    return accumulates == Py_False ? "grad" : "";
+}
+
+static PyObject *run_backward(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    struct py_steps_thread *thread = &py_steps_thread;
+    bool is_told = thread->inside == 0;
+    uint64_t start_ticks = is_told ? py_phase_begin() : 0;
+    uint32_t number = start_ticks ? py_phase_number("backward", who_asks(keywords)) : 0;
+    PyObject *result;
+
+    thread->inside++;
+    py_steps_backwards++;
+    result = torch_run_backward(self, args, keywords);
+    py_steps_backwards--;
+    thread->inside--;
+    if (start_ticks)
+        py_steps_write(number, start_ticks, lw_ticks_now(py_tracer.use_tsc));
+    return result;
+}
+
+bool py_steps_hook_backward(PyObject *torch)
+{
+    PyObject *engine = py_steps_find(torch, "autograd.Variable._execution_engine");
+    bool done = engine && py_patch_method((PyObject *)Py_TYPE(engine), "run_backward",
+                                          run_backward, &torch_run_backward);
+
+    Py_XDECREF(engine);
+    return done;
+}
+
+/* ---- transfer -------------------------------------------------------------------- */
+
+/* COPY is TENSOR on a device, where it was not before. */
+static bool is_transfer(PyObject *tensor, PyObject *copy)
+{
+    PyObject *from = PyObject_GetAttrString(tensor, "device");
+    PyObject *to = PyObject_GetAttrString(copy, "device");
+    PyObject *kind = to ? PyObject_GetAttrString(to, "type") : NULL;
+    bool is_moved = from && kind && PyObject_RichCompareBool(from, to, Py_NE) == 1 &&
+                    PyUnicode_Check(kind) &&
+                    PyUnicode_CompareWithASCIIString(kind, "cpu") != 0;
+
+    Py_XDECREF(from);
+    Py_XDECREF(to);
+    Py_XDECREF(kind);
+    PyErr_Clear();
+    return is_moved;
+}
+
+static PyObject *move(py_keywords_function original, PyObject *self, PyObject *args,
+                      PyObject *keywords)
+{
+    const struct py_steps_thread *thread = &py_steps_thread;
+    bool is_told = thread->module_depth == 0 && thread->inside == 0;
+    uint64_t start_ticks = is_told ? py_phase_begin() : 0;
+    PyObject *result = original(self, args, keywords);
+    uint64_t end_ticks = start_ticks ? lw_ticks_now(py_tracer.use_tsc) : 0;
+
+    if (start_ticks && result && result != self && py_steps_may_ask(self) &&
+        py_steps_may_ask(result) && is_transfer(self, result))
+        py_steps_write(py_phase_number("transfer", ""), start_ticks, end_ticks);
+    return result;
+}
+
+static PyObject *move_to(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    return move(torch_to, self, args, keywords);
+}
+
+static PyObject *move_to_cuda(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    return move(torch_cuda, self, args, keywords);
+}
+
+bool py_steps_hook_transfer(PyObject *torch)
+{
+    PyObject *type = py_steps_find(torch, "_C.TensorBase");
+    bool done = type && py_patch_method(type, "to", move_to, &torch_to) &&
+                py_patch_method(type, "cuda", move_to_cuda, &torch_cuda);
+
+    Py_XDECREF(type);
+    return done;
+}

@@ -1,0 +1,296 @@
+/* Calls of modules. `model(x)` is a call of the slot that its class has for calls, and of
+ * those that nest only the outermost is told: "forward", "loss" or "eval".
+ *
+ * A class made from another has its slots, so hooking nn.Module and the classes that torch
+ * brings is enough for nearly all that come after. What has a __call__ of its own (what
+ * torch.compile gives, for one) gets the interpreter's slot again, and so does every class
+ * when nn.Module itself is given another __call__ (torch.fx does, while it traces): now and
+ * then all classes are looked through again.
+ *
+ * Nothing is stored in a module, or of it: a model may be pickled, copied, compiled,
+ * replaced and forgotten as ever. */
+
+#include "steps.h"
+
+enum { MOST_VISITED = 64 }; /* modules looked at for a parameter */
+
+static struct {
+    PyObject *module;          /* torch.nn.Module */
+    PyTypeObject *loss;        /* torch.nn.modules.loss._Loss, or NULL */
+    PyTypeObject *compiled;    /* torch._dynamo's OptimizedModule, once there is one */
+    PyObject *is_grad_enabled; /* of torch._C */
+    PyObject *parameters, *modules, *training, *original; /* names of attributes */
+    ternaryfunc call; /* the interpreter's: looks up __call__ and calls it */
+} torch;
+
+/* ---- which phase a call was ------------------------------------------------------- */
+
+/* NAME in the module's own __dict__, without asking its class. */
+static PyObject *own_attribute(PyObject *module, PyObject *name)
+{
+    PyObject *dict = PyObject_GenericGetDict(module, NULL);
+    PyObject *value = NULL;
+
+    if (dict && PyDict_Check(dict))
+        value = PyDict_GetItemWithError(dict, name); /* borrowed */
+    Py_XDECREF(dict);                                /* the module has it */
+    PyErr_Clear();
+    return value;
+}
+
+/* Does DICT (name -> parameter or None) hold one? Where a module keeps them elsewhere
+ * (TorchScript's do), it does. */
+static bool holds_any(PyObject *dict)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+
+    if (!dict || !PyDict_Check(dict))
+        return true;
+    while (PyDict_Next(dict, &at, &key, &value))
+        if (value != Py_None)
+            return true;
+    return false;
+}
+
+/* Whether MODULE or one below it has parameters. Nearly always the first few tell; of a
+ * tree that is large and bare nothing is known, and it counts as one that has. */
+static bool has_parameters(PyObject *module)
+{
+    PyObject *waiting[MOST_VISITED];
+    size_t count = 1, seen = 0;
+
+    waiting[0] = module;
+    while (seen < count) {
+        PyObject *next = waiting[seen++];
+        PyObject *children = own_attribute(next, torch.modules);
+        PyObject *key, *value;
+        Py_ssize_t at = 0;
+
+        if (holds_any(own_attribute(next, torch.parameters)))
+            return true;
+        while (children && PyDict_Check(children) &&
+               PyDict_Next(children, &at, &key, &value)) {
+            if (value == Py_None)
+                continue;
+            if (count == MOST_VISITED)
+                return true;
+            waiting[count++] = value;
+        }
+    }
+    return false;
+}
+
+enum gradient { GRADIENT_UNKNOWN, GRADIENT_NO, GRADIENT_YES };
+
+static enum gradient tensor_gradient(PyObject *value)
+{
+    PyObject *requires_grad;
+    enum gradient answer = GRADIENT_UNKNOWN;
+
+    if (!py_steps_may_ask(value))
+        return GRADIENT_UNKNOWN;
+    requires_grad = PyObject_GetAttrString(value, "requires_grad");
+    if (requires_grad)
+        answer = requires_grad == Py_True ? GRADIENT_YES : GRADIENT_NO;
+    else
+        PyErr_Clear();
+    Py_XDECREF(requires_grad);
+    return answer;
+}
+
+/* Whether gradients can flow back from RESULT: a tensor, or several. */
+static enum gradient result_gradient(PyObject *result)
+{
+    enum gradient best = tensor_gradient(result), one;
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+
+    if (PyTuple_Check(result) || PyList_Check(result)) {
+        Py_ssize_t count =
+            PyTuple_Check(result) ? PyTuple_Size(result) : PyList_Size(result);
+
+        for (; at < count && best != GRADIENT_YES; at++) {
+            one = tensor_gradient(PyTuple_Check(result) ? PyTuple_GetItem(result, at)
+                                                        : PyList_GetItem(result, at));
+            best = one > best ? one : best;
+        }
+    } else if (PyDict_Check(result)) {
+        while (best != GRADIENT_YES && PyDict_Next(result, &at, &key, &value)) {
+            one = tensor_gradient(value);
+            best = one > best ? one : best;
+        }
+    }
+    return best;
+}
+
+static bool grad_is_on(void)
+{
+    PyObject *answer = PyObject_CallNoArgs(torch.is_grad_enabled);
+    bool is_on = answer != Py_False;
+
+    if (!answer)
+        PyErr_Clear();
+    Py_XDECREF(answer);
+    return is_on;
+}
+
+/* What the call of MODULE that gave RESULT (NULL: an exception) was; NULL: none of what a
+ * training does, such as a metric or an augmentation. */
+static const char *phase_of(PyObject *module, PyObject *result)
+{
+    bool is_loss = torch.loss && PyType_IsSubtype(Py_TYPE(module), torch.loss);
+
+    if (!grad_is_on() || own_attribute(module, torch.training) == Py_False)
+        return "eval";
+    if (!is_loss && has_parameters(module))
+        return "forward";
+    return result && result_gradient(result) != GRADIENT_NO ? "loss" : NULL;
+}
+
+/* ---- calls ------------------------------------------------------------------------- */
+
+/* What torch.compile gives is named for what it was given. */
+static PyTypeObject *class_of(PyObject *module)
+{
+    PyObject *children, *original = NULL;
+
+    if (torch.compiled && Py_TYPE(module) == torch.compiled) {
+        children = own_attribute(module, torch.modules);
+        if (children && PyDict_Check(children))
+            original = PyDict_GetItemWithError(children, torch.original);
+    }
+    return Py_TYPE(original ? original : module);
+}
+
+/* A thread of the autograd engine's own calls modules again for a checkpoint: part of the
+ * backward that another thread told. */
+static bool is_engine_thread(void)
+{
+    struct lw_calls_thread *calls = py_steps_backwards ? py_session_place() : NULL;
+
+    return calls &&
+           atomic_load_explicit(&calls->slot->name_len, memory_order_relaxed) == 0;
+}
+
+static void tell(PyObject *module, PyObject *result, uint64_t start_ticks)
+{
+    uint64_t end_ticks = lw_ticks_now(py_tracer.use_tsc);
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    const char *phase;
+
+    if (!result)
+        PyErr_Fetch(&type, &value, &traceback);
+    phase = phase_of(module, result);
+    if (phase && !is_engine_thread())
+        py_steps_write(py_steps_number(phase, class_of(module)), start_ticks,
+                       end_ticks);
+    if (!result)
+        PyErr_Restore(type, value, traceback);
+}
+
+static PyObject *call_module(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    struct py_steps_thread *thread = &py_steps_thread;
+    uint64_t start_ticks = 0;
+    PyObject *result;
+
+    if (thread->module_depth++ == 0 && thread->inside == 0)
+        start_ticks = py_phase_begin();
+    result = torch.call(self, args, keywords);
+    thread->module_depth--;
+    if (start_ticks) {
+        tell(self, result, start_ticks);
+        if (py_steps_classes_changed())
+            py_steps_see_classes();
+    }
+    return result;
+}
+
+/* ---- classes ----------------------------------------------------------------------- */
+
+/* What torch.compile gives, found where dynamo has it once it is loaded. */
+static void find_compiled(void)
+{
+    PyObject *eval_frame;
+
+    if (torch.compiled)
+        return;
+    eval_frame = PyDict_GetItemString(PyImport_GetModuleDict(), /* borrowed */
+                                      "torch._dynamo.eval_frame");
+    if (eval_frame)
+        torch.compiled = (PyTypeObject *)py_steps_find(eval_frame, "OptimizedModule");
+}
+
+/* All classes under nn.Module, itself first; NULL with an exception set. */
+static PyObject *all_classes(void)
+{
+    PyObject *classes = PyList_New(0);
+    PyObject *known = PySet_New(NULL);
+    bool done = classes && known && PyList_Append(classes, torch.module) == 0;
+
+    for (Py_ssize_t i = 0; done && i < PyList_Size(classes); i++) {
+        PyObject *derived =
+            PyObject_CallMethod(PyList_GetItem(classes, i), "__subclasses__", NULL);
+
+        done = derived && PyList_Check(derived);
+        for (Py_ssize_t j = 0; done && j < PyList_Size(derived); j++) {
+            PyObject *type = PyList_GetItem(derived, j); /* borrowed */
+            int is_known = PySet_Contains(known, type);
+
+            done = is_known == 1 || (is_known == 0 && PySet_Add(known, type) == 0 &&
+                                     PyList_Append(classes, type) == 0);
+        }
+        Py_XDECREF(derived);
+    }
+    Py_XDECREF(known);
+    if (!done)
+        Py_CLEAR(classes);
+    return classes;
+}
+
+bool py_steps_classes_changed(void)
+{
+    return torch.call && py_patch_get_slot((PyTypeObject *)torch.module,
+                                           PY_SLOT_CALL) != (void *)call_module;
+}
+
+void py_steps_see_classes(void)
+{
+    PyObject *type, *value, *traceback;
+    PyObject *classes;
+
+    if (!torch.call)
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    find_compiled();
+    classes = all_classes();
+    for (Py_ssize_t i = 0; classes && i < PyList_Size(classes); i++) {
+        PyTypeObject *class = (PyTypeObject *)PyList_GetItem(classes, i);
+
+        if (py_patch_get_slot(class, PY_SLOT_CALL) == (void *)torch.call)
+            py_patch_set_slot(class, PY_SLOT_CALL, (void *)call_module);
+    }
+    Py_XDECREF(classes);
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+}
+
+bool py_steps_hook_modules(PyObject *module)
+{
+    torch.module = py_steps_find(module, "nn.Module");
+    torch.loss = (PyTypeObject *)py_steps_find(module, "nn.modules.loss._Loss");
+    torch.is_grad_enabled = py_steps_find(module, "_C.is_grad_enabled");
+    torch.parameters = PyUnicode_InternFromString("_parameters");
+    torch.modules = PyUnicode_InternFromString("_modules");
+    torch.training = PyUnicode_InternFromString("training");
+    torch.original = PyUnicode_InternFromString("_orig_mod");
+    PyErr_Clear();
+    if (!torch.module || !PyType_Check(torch.module) || !torch.is_grad_enabled ||
+        !torch.parameters || !torch.modules || !torch.training || !torch.original)
+        return false;
+    torch.call =
+        (ternaryfunc)py_patch_get_slot((PyTypeObject *)torch.module, PY_SLOT_CALL);
+    py_steps_see_classes();
+    return true;
+}

@@ -1,0 +1,154 @@
+/* Loaders and optimizers announce themselves: DataLoader's __next__, Optimizer.step and
+ * zero_grad each open a record_function range whose name says which class it is,
+ *
+ *     with torch.autograd.profiler.record_function("Optimizer.step#SGD.step"):
+ *
+ * so a new object of that class is the beginning, and since nobody but the `with` holds it,
+ * its death is the end, however the block is left. Both are slots of the type: its
+ * __enter__ and __exit__ stay as TorchScript compiles them, and dynamo, which knows the
+ * class, never makes one. */
+
+#include "steps.h"
+
+#include <string.h>
+
+static newfunc torch_new;
+static destructor torch_finalize; /* NULL: the class has no __del__ */
+static bool new_takes_arguments;
+
+static const struct {
+    const char *prefix;
+    const char *phase;
+    bool is_data;
+} announced[] = {
+    { "enumerate(DataLoader)#", "data", true },
+    { "Optimizer.step#", "optimizer", false },
+    { "Optimizer.zero_grad#", "zero_grad", false },
+};
+
+/* PREFIX CLASS '.' METHOD -> the number of the phase of CLASS. */
+static uint32_t range_number(const char *phase, const char *rest)
+{
+    const char *dot = strrchr(rest, '.');
+    size_t len = dot ? (size_t)(dot - rest) : strlen(rest);
+    char class_name[256];
+
+    if (len >= sizeof(class_name))
+        len = sizeof(class_name) - 1;
+    memcpy(class_name, rest, len);
+    class_name[len] = '\0';
+    return py_phase_number(phase, class_name);
+}
+
+/* Forget the open ranges from INDEX on. */
+static void close_ranges(struct py_steps_thread *thread, uint32_t index)
+{
+    while (thread->range_count > index)
+        thread->inside -= thread->ranges[--thread->range_count].is_data;
+}
+
+static uint32_t find_range(const struct py_steps_thread *thread, const PyObject *range)
+{
+    uint32_t at = thread->range_count;
+
+    while (at > 0 && thread->ranges[at - 1].range != range)
+        at--;
+    return at; /* its index + 1; 0: it is not open */
+}
+
+static bool is_open(const struct py_steps_thread *thread, const char *phase)
+{
+    for (uint32_t i = 0; i < thread->range_count; i++)
+        if (thread->ranges[i].phase == phase)
+            return true;
+    return false;
+}
+
+static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
+{
+    struct py_steps_thread *thread = &py_steps_thread;
+    uint32_t stale = find_range(thread, range);
+    size_t i = 0, len = 0;
+
+    if (stale) /* ended in another thread, and its memory is in use again */
+        close_ranges(thread, stale - 1);
+    for (; i < sizeof(announced) / sizeof(*announced); i++) {
+        len = strlen(announced[i].prefix);
+        if (strncmp(name, announced[i].prefix, len) == 0)
+            break;
+    }
+    /* An optimizer that has another do its step, or its base class, is one. */
+    if (i == sizeof(announced) / sizeof(*announced) ||
+        thread->range_count == PY_MOST_RANGES || is_open(thread, announced[i].phase))
+        return;
+    if (announced[i].is_data && thread->inside == 0)
+        py_steps_boundary(now_ticks);
+    thread->inside += announced[i].is_data;
+    thread->ranges[thread->range_count++] = (struct py_open_range){
+        .range = range,
+        .phase = announced[i].phase,
+        .start_ticks = now_ticks,
+        .number = range_number(announced[i].phase, name + len),
+        .is_data = announced[i].is_data,
+    };
+}
+
+static PyObject *new_range(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static PyObject *no_arguments;
+    uint64_t now_ticks = py_phase_begin();
+    PyObject *name, *range;
+    const char *text;
+
+    if (!new_takes_arguments && !no_arguments && !(no_arguments = PyTuple_New(0)))
+        return NULL;
+    /* object.__new__ wants none where __init__ takes them, unless it is the type's own. */
+    range = new_takes_arguments ? torch_new(type, args, keywords)
+                                : torch_new(type, no_arguments, NULL);
+    if (!now_ticks || !range || PyTuple_Size(args) == 0)
+        return range;
+    name = PyTuple_GetItem(args, 0); /* borrowed */
+    text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    if (text)
+        open_range(range, text, now_ticks);
+    else
+        PyErr_Clear();
+    return range;
+}
+
+static void end_range(PyObject *range)
+{
+    struct py_steps_thread *thread = &py_steps_thread;
+    uint32_t found = find_range(thread, range);
+
+    if (found) {
+        struct py_open_range ended = thread->ranges[found - 1];
+        uint64_t now_ticks = lw_ticks_now(py_tracer.use_tsc);
+
+        close_ranges(thread, found - 1);
+        /* What is inside a batch's making is its own. */
+        if (thread->inside == 0) {
+            py_steps_write(ended.number, ended.start_ticks, now_ticks);
+            if (!ended.is_data)
+                py_steps_boundary(now_ticks);
+        }
+    }
+    if (torch_finalize)
+        torch_finalize(range);
+}
+
+bool py_steps_hook_ranges(PyObject *torch)
+{
+    PyTypeObject *type =
+        (PyTypeObject *)py_steps_find(torch, "autograd.profiler.record_function");
+
+    if (!type || !PyType_Check((PyObject *)type))
+        return false;
+    torch_new = (newfunc)py_patch_get_slot(type, PY_SLOT_NEW);
+    torch_finalize = (destructor)py_patch_get_slot(type, PY_SLOT_FINALIZE);
+    new_takes_arguments =
+        (void *)torch_new != PyType_GetSlot(&PyBaseObject_Type, Py_tp_new);
+    py_patch_set_slot(type, PY_SLOT_NEW, (void *)new_range);
+    py_patch_set_slot(type, PY_SLOT_FINALIZE, (void *)end_range);
+    return true;
+}

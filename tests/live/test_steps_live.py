@@ -1,0 +1,289 @@
+"""The phases of unmodified training loops, beside what the loops time themselves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from phases import Phase, read_phases
+from recording import PROGRAMS
+
+LOOPS = [
+    "plain",
+    "accumulation",
+    "optimizers",
+    "gan",
+    "amp",
+    "lbfgs",
+    "iterable",
+    "hand_made",
+    "workers",
+    "epochs",
+    "compiled",
+]
+
+
+def record(
+    lapwing: str, words: list[str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    command = [lapwing, "run", "-q", "-o", str(folder / "x.lap"), *words]
+    return subprocess.run(
+        command, cwd=folder, text=True, capture_output=True, timeout=300
+    )
+
+
+def code(lapwing: str, folder: Path, text: str) -> tuple[str, list[Phase]]:
+    """What the program TEXT printed under `lapwing run`, and its phases."""
+    (folder / "prog.py").write_text(text)
+    done = record(lapwing, ["prog.py"], folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout, read_phases(folder / "x.lap")
+
+
+@pytest.fixture(scope="session")
+def loops(
+    lapwing: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, dict[str, Any]], list[Phase]]:
+    """What each loop timed, and the phases of all; one process, to load torch once."""
+    folder = tmp_path_factory.mktemp("loops")
+    done = record(lapwing, [str(PROGRAMS / "loops" / "several.py"), *LOOPS], folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    timed = [json.loads(line) for line in done.stdout.splitlines()]
+    return {one["loop"]: one for one in timed}, read_phases(folder / "x.lap")
+
+
+def check(phases: list[Phase], timed: dict[str, list[float]], whole_s: float) -> None:
+    """The same phases in the same order, each as long as it was timed to be. Whoever
+    else wants the processor may come between two looks at the clock, so it is the
+    median difference that must be small, times how often it is made in WHOLE_S, the
+    time in which they all ran."""
+    found: dict[str, list[float]] = {}
+    for phase in phases:
+        found.setdefault(phase.name, []).append(phase.seconds)
+    assert {n: len(s) for n, s in found.items()} == {
+        n: len(s) for n, s in timed.items()
+    }
+    for name, seconds in timed.items():
+        pairs = zip(seconds, found[name], strict=True)
+        off = median(abs(own - ours) for own, ours in pairs) * len(seconds) / whole_s
+        assert off < 0.02, (name, off, seconds, found[name])
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_loop_is_found_as_it_times_itself(
+    loop: str, loops: tuple[dict[str, dict[str, Any]], list[Phase]]
+) -> None:
+    timed = loops[0][loop]
+    start, end = timed["start_ns"], timed["end_ns"]
+    mine = [p for p in loops[1] if start <= p.start_ns <= end]
+    main = [p for p in mine if p.name not in ("fetch", "collate")]
+    check(main, timed["seconds"], (end - start) / 1e9)
+
+
+def test_nested_phases_are_inside_one_another(
+    loops: tuple[dict[str, dict[str, Any]], list[Phase]],
+) -> None:
+    """LBFGS calls forward and backward from its step; no other loop nests any."""
+    timed, phases = loops
+    for loop in LOOPS:
+        start, end = timed[loop]["start_ns"], timed[loop]["end_ns"]
+        mine = [p for p in phases if start <= p.start_ns <= end]
+        main = [p for p in mine if p.name not in ("fetch", "collate")]
+        outer: list[Phase] = []
+        nested = set()
+        for phase in main:
+            while outer and outer[-1].end_ns <= phase.start_ns:
+                outer.pop()
+            assert all(phase.end_ns <= o.end_ns for o in outer), (loop, phase, outer)
+            nested.update((o.name, phase.name) for o in outer)
+            outer.append(phase)
+        wanted = {"zero_grad", "forward", "loss", "backward"} if loop == "lbfgs" else ()
+        assert nested == {("optimizer", name) for name in wanted}, loop
+
+
+def test_each_phase_says_which_class_it_was(
+    loops: tuple[dict[str, dict[str, Any]], list[Phase]],
+) -> None:
+    of = {(p.name, p.of) for p in loops[1]}
+    assert of >= {
+        ("data", "_SingleProcessDataLoaderIter"),
+        ("data", "_MultiProcessingDataLoaderIter"),
+        ("forward", "Net"),
+        ("forward", "Sequential"),
+        ("loss", "CrossEntropyLoss"),
+        ("loss", "BCEWithLogitsLoss"),
+        ("eval", "Net"),
+        ("eval", "CrossEntropyLoss"),
+        ("backward", ""),
+        ("optimizer", "SGD"),
+        ("optimizer", "LBFGS"),
+        ("zero_grad", "AdamW"),
+        ("fetch", "Points"),
+        ("fetch", "Stream"),
+        ("collate", "default_collate"),
+        ("collate", "collate"),
+    }
+    assert not any(name == "OptimizedModule" for _, name in of)
+
+
+def test_workers_are_seen_each_by_itself(
+    loops: tuple[dict[str, dict[str, Any]], list[Phase]],
+) -> None:
+    timed, phases = loops
+    workers = timed["workers"]["workers"]
+    assert len(workers) == 2
+    for pid, seconds in workers.items():
+        mine = [p for p in phases if p.pid == int(pid)]
+        check(mine, seconds, sum(map(sum, seconds.values())))
+
+
+ODD = """
+import threading, torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader
+
+class Augment(nn.Module):  # no parameters, nothing flows back: no loss
+    def forward(self, x):
+        return x + 1
+
+class Transform(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+class Samples:
+    def __init__(self):
+        self.transform = Transform()
+    def __len__(self):
+        return 4
+    def __getitem__(self, i):
+        if i == 3:
+            raise KeyError(i)
+        return self.transform(torch.ones(3))
+
+class Broken(nn.Linear):
+    def forward(self, x):
+        raise RuntimeError("no")
+
+model, augment = nn.Linear(3, 3), Augment()
+x = augment(next(iter(DataLoader(Samples(), batch_size=2)))).to("meta")
+try:
+    list(DataLoader(Samples(), batch_size=4))
+except KeyError:
+    print("key")
+try:
+    Broken(3, 3)(torch.ones(3))
+except RuntimeError:
+    print("no")
+y = torch.ones(2, 3, requires_grad=True)
+checkpoint(model, y, use_reentrant=False).sum().backward()
+torch.autograd.grad(model(y).sum(), y)
+model.eval()
+model(y)
+thread = threading.Thread(target=lambda: model.train()(y).sum().backward())
+thread.start()
+thread.join()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+try:
+    optimizer.step(lambda: 1 / 0)
+except ZeroDivisionError:
+    print("zero")
+optimizer.step()
+"""
+
+
+def test_only_what_a_training_does_is_told(lapwing: str, tmp_path: Path) -> None:
+    """Not a transform or an augmentation, nor a checkpoint's second forward; and what
+    an exception ends is ended."""
+    printed, phases = code(lapwing, tmp_path, ODD)
+    assert printed == "key\nno\nzero\n"
+    first = [p for p in phases if p.thread == phases[0].thread]
+    data = "_SingleProcessDataLoaderIter"
+    assert [(p.name, p.of) for p in first] == [
+        ("data", data),
+        ("fetch", "Samples"),
+        ("collate", "default_collate"),
+        ("transfer", ""),
+        ("data", data),
+        ("fetch", "Samples"),
+        ("forward", "Broken"),
+        ("forward", "Linear"),
+        ("backward", ""),
+        ("forward", "Linear"),
+        ("backward", "grad"),
+        ("eval", "Linear"),
+        ("optimizer", "SGD"),
+        ("optimizer", "SGD"),
+    ]
+    others = [p.name for p in phases if p.thread != phases[0].thread]
+    assert others == ["forward", "backward"]
+
+
+CHILDREN = """
+import multiprocessing as mp, os, sys
+def child(how):
+    import torch
+    layer = torch.nn.Linear(2, 2)
+    layer(torch.ones(2)).sum().backward()
+if __name__ == "__main__":
+    if sys.argv[1:] != ["-"]:
+        import torch
+    for how in ("spawn", "fork"):
+        process = mp.get_context(how).Process(target=child, args=(how,))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+"""
+
+
+def test_children_are_seen_however_they_start(lapwing: str, tmp_path: Path) -> None:
+    phases = code(lapwing, tmp_path, CHILDREN)[1]
+    by_process = Counter((p.pid, p.name) for p in phases)
+    assert len({p.pid for p in phases}) == 2
+    assert set(by_process.values()) == {1} and len(by_process) == 4
+
+
+def test_no_steps_leaves_torch_alone(lapwing: str, tmp_path: Path) -> None:
+    text = (
+        "import sys; before = list(sys.meta_path)\n"
+        "import torch; torch.nn.Linear(2, 2)(torch.ones(2)).sum().backward()\n"
+        "print(before == sys.meta_path)\n"
+    )
+    (tmp_path / "prog.py").write_text(text)
+    done = record(lapwing, ["--no-steps", "--ops=off", "prog.py"], tmp_path)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert read_phases(tmp_path / "x.lap") == []
+
+
+def test_torch_is_as_it_was(lapwing: str, tmp_path: Path) -> None:
+    """Signatures, sources, pickles, tracebacks, graph breaks: the program sees no
+    difference, and a model that was saved loads without us."""
+    program = str(PROGRAMS / "torch_unchanged.py")
+    shown = []
+    for name in ("with", "without"):
+        folder = tmp_path / name
+        folder.mkdir()
+        if name == "with":
+            done = record(lapwing, [program, "."], folder)
+        else:
+            done = subprocess.run(
+                ["python3", program, "."], cwd=folder, text=True, capture_output=True
+            )
+        assert (done.returncode, done.stderr) == (0, "")
+        shown.append(done.stdout.splitlines())
+    assert shown[0] == shown[1]
+    load = (
+        f"import sys; sys.path.insert(0, {str(PROGRAMS)!r})\n"
+        "import torch, torch_unchanged, __main__\n"
+        "__main__.Net = torch_unchanged.Net\n"
+        "print(torch.load('model.pt', weights_only=False)(torch.ones(1, 4)).shape)\n"
+    )
+    loaded = subprocess.run(
+        ["python3", "-c", load], cwd=tmp_path / "with", text=True, capture_output=True
+    )
+    assert loaded.stdout == "torch.Size([1, 3])\n", loaded.stderr
