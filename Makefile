@@ -6,6 +6,7 @@ MESON = $(VENV)/bin/meson
 PYTHON = $(VENV)/bin/python
 FUZZ_SECONDS = 600
 VERSIONS = 3.10 3.11 3.12 3.13 3.14 3.15
+TORCHES = 2.6 2.14
 
 # meson finds ninja there, and tests find `lapwing`.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -14,7 +15,7 @@ SOURCES := $(shell find src python -type f -not -name '*.pyc' 2>/dev/null) \
 	meson.build meson_options.txt pyproject.toml LICENSE
 FOLDERS := $(wildcard src/. src/*/. python/. python/*/. tests/unit/. fuzz/.)
 
-.PHONY: wheel demo test quick-test bench lint fuzz fuzz-coverage matrix clean help
+.PHONY: wheel demo test quick-test bench lint fuzz fuzz-coverage matrix torch-matrix clean help
 .NOTPARALLEL:  # ninja is parallel, and set-up must not run twice at once
 .PHONY: setup-build setup-test setup-torch setup-fuzz asan werror
 
@@ -41,6 +42,11 @@ matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
 	@LAPWING_VERSIONS="$(VERSIONS)" \
 	LAPWING_PYTHONS="$$(tools/pythons.sh --first $(VERSIONS) | cut -d' ' -f2- | paste -s -d: -)" \
 		$(PYTHON) tests/all.py live
+
+torch-matrix: setup-test setup-torch wheel  ## the torch live tests on Debian's torches
+	@LAPWING_TORCH_VERSIONS="$(TORCHES)" \
+	LAPWING_TORCH_PYTHONS="$$(tools/debian_torch.py $(TORCHES) | cut -d' ' -f2- | paste -s -d: -)" \
+		$(PYTHON) tests/all.py torches
 
 fuzz: setup-fuzz  ## run every fuzz target (or FUZZ="a b") FUZZ_SECONDS (600)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz.sh run

@@ -216,10 +216,15 @@ def read_index(mirror: Mirror, suite: str, work: Path) -> Index:
     return index
 
 
-def find_suite(mirror: Mirror, wanted: str, work: Path) -> Index:
+def find_suite(
+    mirror: Mirror,
+    wanted: str,
+    work: Path,
+    among: tuple[tuple[str, ...], ...] = SUITES,
+) -> Index:
     """The index of the first suite that carries package WANTED."""
     loaded: dict[str, Index] = {}
-    for suites in SUITES:
+    for suites in among:
         for suite in suites:
             if suite not in loaded:
                 loaded[suite] = read_index(mirror, suite, work)
@@ -228,21 +233,26 @@ def find_suite(mirror: Mirror, wanted: str, work: Path) -> Index:
             for suite in reversed(suites):
                 index.update(loaded[suite])
             return index
-    named = ", ".join(suites[0] for suites in SUITES)
+    named = ", ".join(suites[0] for suites in among)
     raise UnavailableError(f"none of the suites {named} has {wanted}")
 
 
-def closure(index: Index, wanted: str) -> list[Package]:
-    """WANTED and all it needs that holds machine code.
+def holds_code(package: Package) -> bool:
+    """Whether it is of use here: machine code, or modules of Python.
 
-    Packages for all architectures (time zones, MIME types, debconf) hold no library;
-    the machine's own serve.
+    Other packages for all architectures (time zones, MIME types, debconf) hold no
+    library; the machine's own serve.
     """
+    return package.architecture != "all" or package.name.startswith("python3-")
+
+
+def closure(index: Index, wanted: str) -> list[Package]:
+    """WANTED and all it needs that holds code."""
     chosen: dict[str, Package] = {}
     todo = [wanted]
     while todo:
         package = index[todo.pop()]
-        if package.name in chosen or package.architecture == "all":
+        if package.name in chosen or not holds_code(package):
             continue
         chosen[package.name] = package
         for options in package.depends:
@@ -286,11 +296,33 @@ def write_launcher(root: Path, final: Path, version: str, architecture: str) -> 
 
 
 def library_folders(root: Path) -> list[Path]:
-    """Where the unpacked packages keep shared libraries, merged /usr or not."""
+    """Where the loader would look for shared libraries, merged /usr or not."""
     folders = []
     for base in (root / "usr/lib", root / "lib"):
         folders += sorted(base.glob("*-linux-gnu"))
+        if base.is_dir():
+            folders.append(base)
     return folders
+
+
+def unpack_packages(
+    mirror: Mirror, packages: list[Package], work: Path, root: Path
+) -> None:
+    """The files of PACKAGES below ROOT; what is downloaded passes through WORK."""
+    root.mkdir()
+    for package in packages:
+        deb = work / Path(package.filename).name
+        download(f"{mirror.uri}/{package.filename}", deb, package.sha256)
+        output_of("dpkg-deb", "-x", str(deb), str(root))
+        deb.unlink()
+
+
+def put_in_place(root: Path, folder: Path) -> None:
+    """ROOT becomes FOLDER, in the place of what was there."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    root.rename(folder)
+    folder.chmod(0o755)
 
 
 def unpack(version: str, folder: Path) -> None:
@@ -301,17 +333,9 @@ def unpack(version: str, folder: Path) -> None:
         work = Path(name)
         index = find_suite(mirror, f"python{version}", work)
         root = work / "root"
-        root.mkdir()
-        for package in closure(index, f"python{version}"):
-            deb = work / Path(package.filename).name
-            download(f"{mirror.uri}/{package.filename}", deb, package.sha256)
-            output_of("dpkg-deb", "-x", str(deb), str(root))
-            deb.unlink()
+        unpack_packages(mirror, closure(index, f"python{version}"), work, root)
         write_launcher(root, folder, version, mirror.architecture)
-        if folder.exists():
-            shutil.rmtree(folder)
-        root.rename(folder)
-    folder.chmod(0o755)
+        put_in_place(root, folder)
 
 
 def unpack_headers(version: str, folder: Path) -> None:
@@ -321,9 +345,7 @@ def unpack_headers(version: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=str(folder.parent), prefix=".new-") as name:
         work = Path(name)
         package = find_suite(mirror, wanted, work)[wanted]
-        deb = work / Path(package.filename).name
-        download(f"{mirror.uri}/{package.filename}", deb, package.sha256)
-        output_of("dpkg-deb", "-x", str(deb), str(work / "root"))
+        unpack_packages(mirror, [package], work, work / "root")
         shutil.copytree(
             work / "root/usr/include", folder / "usr/include", dirs_exist_ok=True
         )
