@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "lapwing/include/lapwing.h"
+#include "ops.h"
 
 enum {
     MOST_OPEN = 64,   /* phases of C that nest; lapwing.h says so */
@@ -126,8 +127,10 @@ static PyObject *step(PyObject *module, PyObject *const *args, Py_ssize_t count,
         if (begin < 0)
             return NULL;
     }
-    if (py_session_is_on() && (calls = py_session_place()))
+    if (py_session_is_on() && (calls = py_session_place())) {
         step_now(calls, begin);
+        py_ops_step_bound(PY_OPS_STEP);
+    }
     Py_RETURN_NONE;
 }
 
@@ -245,6 +248,7 @@ static void api_step(int begin)
         return;
     step_now(calls, begin);
     py_session_leave();
+    py_ops_step_bound(PY_OPS_STEP);
 }
 
 static void api_phase_begin(const char *name)

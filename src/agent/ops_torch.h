@@ -56,7 +56,9 @@ struct lw_torch {
     const char *(*name)(const void *function);
     uint64_t (*thread_id)(void); /* as torch counts threads, from 1 */
     void (*make)(void *function, unsigned scope);
-    void (*begin)(void); /* takes a std::variant by value; see ops_torch.c */
+    /* One of these two: up to torch 2.6, and later ones. */
+    void (*begin)(void *function, const char *name, int64_t sequence);
+    void (*begin_described)(void); /* takes a std::variant by value; see ops_torch.c */
     void (*destroy)(void *function);
     void (*set_async)(void *function);
     const void *table;          /* of RecordFunction */
