@@ -6,13 +6,17 @@
 
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* Half a terabyte: what asks for more has read a length from a bad file. The C library
  * would say no as well, but the sanitizers end the program instead. */
 #define LARGEST ((size_t)1 << 39)
+#define SMALL_PAGE ((size_t)1 << 12)
+#define LARGE_PAGE ((size_t)1 << 21)
 
 /* Requests until the one that fails; 0: none does. The library's one variable. */
 static _Atomic uint64_t requests_left;
@@ -45,6 +49,19 @@ static bool fail_nomem(struct lw_error *err, size_t count, size_t size)
                    count, size);
 }
 
+/* What is large is mostly filled from end to end, and in large pages that is a fault for
+ * each 2 MB, not for each 4 KB: a tenth of the time of reading a trace. All of the mapping
+ * must be asked for, its first bytes (the C library's own) and its last, or it would be
+ * two, which cannot grow in place. Where the system has none, nothing is lost. */
+static void want_large_pages(void *memory)
+{
+    size_t size = malloc_usable_size(memory);
+    uintptr_t page = (uintptr_t)memory & ~(SMALL_PAGE - 1);
+
+    if (size >= 2 * LARGE_PAGE)
+        madvise((void *)page, (uintptr_t)memory + size - page, MADV_HUGEPAGE);
+}
+
 void *lw_alloc(size_t size, struct lw_error *err)
 {
     void *memory = NULL;
@@ -53,6 +70,8 @@ void *lw_alloc(size_t size, struct lw_error *err)
         memory = malloc(size ? size : 1);
     if (!memory)
         fail_nomem(err, 1, size);
+    else
+        want_large_pages(memory);
     return memory;
 }
 
@@ -64,6 +83,8 @@ void *lw_zalloc(size_t count, size_t size, struct lw_error *err)
         memory = calloc(count ? count : 1, size ? size : 1);
     if (!memory)
         fail_nomem(err, count, size);
+    else
+        want_large_pages(memory);
     return memory;
 }
 
@@ -107,6 +128,7 @@ bool lw_grow_bytes(void *items, size_t *capacity, size_t need, size_t item_size,
     memory = shall_fail() ? NULL : realloc(memory, more * item_size);
     if (!memory)
         return fail_nomem(err, more, item_size);
+    want_large_pages(memory);
     memcpy(items, &memory, sizeof(memory));
     *capacity = more;
     return true;

@@ -16,11 +16,14 @@ static bool open_consumers(struct reading *r, const char *name, unsigned want,
                            struct lw_builder *out, struct lw_error *err)
 {
     const unsigned of_trace = LW_WANT_TRACE | LW_WANT_ARGS;
+    /* Ops of a trace, or else of a recording. */
+    const unsigned of_either = LW_WANT_TRACE | LW_WANT_OPS;
 
     if (want & LW_WANT_TRACE &&
         !(r->kineto = lw_kineto_new(out, name, want, &r->losses, err)))
         return false;
-    if (want & LW_WANT_TRACE_ALONE || (!(want & ~of_trace) && want))
+    if (want & LW_WANT_TRACE_ALONE || (want & of_either) == of_either ||
+        (!(want & ~of_trace) && want))
         return true;
     r->spans = lw_trace_spans_new(out, want, lw_kineto_rank_of_name(name),
                                   r->kineto ? &r->same : &r->losses, err);
