@@ -1,0 +1,146 @@
+"""torch's ops, recorded without torch's profiler: each of them, and none twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recording import PROGRAMS, run_info
+
+TRAINING = str(PROGRAMS / "ops_training.py")
+
+
+def record(
+    lapwing: str, options: list[str], command: list[str], folder: Path, **more: Any
+) -> str:
+    """What the program printed under `lapwing run OPTIONS`."""
+    words = [
+        lapwing,
+        "run",
+        "-q",
+        "--no-summary",
+        "-o",
+        str(folder / "x.lap"),
+        *options,
+    ]
+    done = subprocess.run(
+        [*words, "--", *command], capture_output=True, text=True, timeout=120, **more
+    )
+    assert done.returncode == 0, done.stderr
+    assert "lapwing:" not in done.stderr  # torch itself may have words
+    return done.stdout
+
+
+def report(lapwing: str, folder: Path, *options: str) -> dict[str, Any]:
+    """`lapwing report ops` of the run."""
+    words = [lapwing, "report", str(folder / "x.lap"), "ops", "--json", "-n", "0"]
+    done = subprocess.run([*words, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    table: dict[str, Any] = json.loads(done.stdout)
+    return table
+
+
+def ops(lapwing: str, folder: Path, *options: str) -> dict[str, int]:
+    """How often each op and range was there."""
+    rows = report(lapwing, folder, *options)["rows"]
+    return {row["name"]: row["calls"] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def whole(
+    lapwing: str, torch_python: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
+    """A run with --ops=all of a training that counts its own ops."""
+    folder = tmp_path_factory.mktemp("ops")
+    printed = record(lapwing, ["--ops=all"], [torch_python, TRAINING], folder)
+    return folder, json.loads(printed)
+
+
+def test_every_op_is_counted_as_torch_counts_it(
+    lapwing: str, whole: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, truth = whole
+    found = ops(lapwing, folder, "--thread", str(truth["pid"]))
+    assert found == truth["counts"]
+    assert found["aten::addmm"] == 2 * truth["steps"]
+    assert found["a step"] == truth["steps"]
+
+
+def test_ops_of_other_threads_and_forked_children_are_there(
+    lapwing: str, whole: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, truth = whole
+    everywhere = ops(lapwing, folder)
+    assert everywhere["aten::sin"] == 50
+    assert everywhere["aten::square"] == 10
+    assert "aten::square" not in ops(lapwing, folder, "--process", str(truth["pid"]))
+    # which leaves before the range's end
+    assert everywhere["forks"] == 1
+
+
+def test_no_op_was_lost(lapwing: str, whole: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = whole
+    notes = report(lapwing, folder)["notes"]
+    assert not [note for note in notes if "spans" in note or "names" in note]
+
+
+def test_without_being_asked_whole_steps_are_recorded(
+    lapwing: str,
+    torch_python: str,
+    tmp_path: Path,
+    whole: tuple[Path, dict[str, Any]],
+) -> None:
+    printed = record(lapwing, [], [torch_python, TRAINING, "alone", "400"], tmp_path)
+    truth = json.loads(printed)
+    found = ops(lapwing, tmp_path, "--thread", str(truth["pid"]))
+    steps = found["aten::mse_loss"]
+    assert 1 <= steps < truth["steps"]  # the first step never is
+    in_a_step = {
+        name: whole[1]["counts"][name] // whole[1]["steps"]
+        for name in (
+            "aten::addmm",
+            "aten::tanh",
+            "aten::tanh_backward",
+            "AddmmBackward0",
+            "autograd::engine::evaluate_function: AddmmBackward0",
+            "aten::mse_loss_backward",
+        )
+    }
+    assert {name: found[name] for name in in_a_step} == {
+        name: count * steps for name, count in in_a_step.items()
+    }
+    # what the program announces is always recorded
+    assert found["a step"] == truth["steps"]
+
+
+def test_ops_can_be_left_out(lapwing: str, torch_python: str, tmp_path: Path) -> None:
+    command = [torch_python, "-c", "import torch; torch.ones(3).sin()"]
+    record(lapwing, ["--ops=off"], command, tmp_path)
+    words = [lapwing, "report", str(tmp_path / "x.lap"), "ops"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "this run has no ops of torch's" in done.stderr
+
+
+FAKE = """
+import _ctypes as _C
+__version__ = "2.99.0"
+def empty(size): return [0] * size
+"""
+
+
+def test_a_torch_that_is_otherwise_gets_a_note(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(FAKE)
+    (tmp_path / "program.py").write_text("import torch; print(torch.empty(3))")
+    printed = record(lapwing, [], [python, "program.py"], tmp_path, cwd=tmp_path)
+    assert printed == "[0, 0, 0]\n"
+    assert (
+        "torch's ops are not recorded: this torch does not have the functions for it"
+        in run_info(tmp_path)["facts"]["note"]
+    )
