@@ -8,6 +8,7 @@ from typing import Any, SupportsFloat, SupportsIndex, TypeVar, overload
 F = TypeVar("F", bound=Callable[..., Any])
 
 VARIABLE: str
+config: str  # what start() was told; set by who calls it
 
 class Calls:
     def __init__(

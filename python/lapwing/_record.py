@@ -66,6 +66,7 @@ class Recorder:
         arguments = [sys.executable or "", version, *sys.orig_argv]
         hello = b"".join(os.fsencode(word) + b"\0" for word in arguments)
         try:
+            agent.config = config
             agent.follow(INJECT_FOLDER, config)
             agent.start(config, hello, len(sys.orig_argv), False)
         except BaseException:

@@ -60,6 +60,7 @@ const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text)
 void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table)
 {
     const char *unit_fact = lw_profile_fact(profile, "unit");
+    const char *note_fact = lw_profile_fact(profile, "note");
     struct lw_buf text;
 
     if (unit_fact)
@@ -70,6 +71,8 @@ void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *
         lw_loss_add_text(profile, &profile->losses[i], &text);
         lw_table_note(table, "missing: %s", lw_analysis_text(table, &text));
     }
+    if (note_fact)
+        lw_table_note(table, "note: %s", note_fact);
     lw_buf_release(&text);
 }
 

@@ -68,8 +68,8 @@ bool lw_analysis_arrange(struct lw_table *table, const struct lw_query *query,
 const struct lw_trace *lw_analysis_trace(const struct lw_profile *profile,
                                          const char *view, struct lw_error *err);
 
-/* A note for each cause of loss: what is missing from the profile; and one if its times
- * are something else (the fact "unit"). */
+/* A note for each cause of loss: what is missing from the profile; one if its times are
+ * something else (the fact "unit"); and what else the recording says (the fact "note"). */
 void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table);
 /* A note that nothing was recorded, and what may be why. */
 void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *table);

@@ -14,6 +14,8 @@
 #include "base/text.h"
 #include "cmd/afterwards.h"
 #include "cmd/command.h"
+#include "cmd/torch_windows.h"
+#include "lap/traces.h"
 #include "recorder/commit.h"
 #include "recorder/facts.h"
 #include "recorder/inject.h"
@@ -41,6 +43,7 @@ struct args {
     unsigned ops; /* enum lw_agent_ops */
     bool no_steps;
     bool is_module;
+    struct lw_torch_windows torch;
 };
 
 static const struct args defaults = {
@@ -69,6 +72,14 @@ static const struct lw_option options[] = {
     OPT(0, "no-steps", LW_ARG_FLAG, no_steps, NULL,
         "do not follow the steps of a training with torch"),
     LW_OPT_NO_SYSTEM(args),
+    OPT(0, "torch", LW_ARG_WORDS, torch.words, LW_TORCH_WORDS,
+        "windows of torch's own profiler, of a few steps each, for report ops, kernels, "
+        "overview and the like; the words are what to record besides ops. Where the "
+        "program uses a GPU there is one of three steps without being asked for; =off: none"),
+    OPT(0, "schedule", LW_ARG_TEXT, torch.schedule, "WORDS",
+        "which steps --torch records: after skip_first=N, again and again wait=N, then "
+        "warmup=N, then active=N of them, repeat=N times, 0 being without end "
+        "(wait=1,warmup=1,active=3,repeat=1)"),
     OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
     LW_OPTS_WHERE_TO(args),
     LW_OPT_END
@@ -90,7 +101,8 @@ static void choose_collectors(struct args *args)
 /* One run, from the words of the command line to the exit code. */
 struct session {
     struct args args;
-    char **argv; /* what is started; owned, the words are not */
+    struct lw_buf torch; /* args.torch as the agent is told it */
+    char **argv;         /* what is started; owned, the words are not */
     struct lw_afterwards after;
     struct lw_program program;
     struct lw_recorder recorder;
@@ -190,6 +202,7 @@ static bool start(struct session *session, struct lw_error *err)
         .timeline = session->args.calls == CALLS_TIMELINE,
         .min_span_ns = session->args.min_span_ns,
         .steps = !session->args.no_steps,
+        .torch = session->torch.len ? session->torch.bytes : NULL,
     };
     char *folder = lw_inject_find(err);
     char **environment =
@@ -245,6 +258,23 @@ static void work(struct session *session, uint64_t deadline_ns)
         save_commit(session);
 }
 
+/* Windows were asked for, and none was ever begun: no agent had a torch that trained, or
+ * it has said why. */
+static void explain_no_window(struct session *session)
+{
+    unsigned words = session->args.torch.words;
+    struct lw_recorder *recorder = &session->recorder;
+    const char *note = lw_run_info_fact(&recorder->run.info, "note");
+    char *traces = lw_path_join(recorder->run.path, LW_TRACES_FOLDER, NULL);
+
+    if (words && !(words & LW_TORCH_OFF) && traces && !lw_file_exists(traces) &&
+        !(note && strstr(note, "torch's profiler")))
+        lw_processes_add_note(
+            recorder, "no window of torch's profiler was recorded: the program "
+                      "did not import torch, or no optimizer of it made a step");
+    lw_free(traces);
+}
+
 /* From the start of the program to a run that is complete on disk. */
 static void record(struct session *session)
 {
@@ -263,6 +293,7 @@ static void record(struct session *session)
         work(session, deadline_ns);
     lw_commit_wait(&session->commit, lw_clock_ns() + COMMIT_NS);
     save_commit(session);
+    explain_no_window(session);
     if (!lw_recorder_finish(recorder, &err))
         lw_afterwards_say(&session->after, err.text);
 }
@@ -304,6 +335,12 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         return code;
     session->args = *(const struct args *)args;
     session->commit.fd = -1;
+    lw_buf_init(&session->torch, 0);
+    if (!lw_torch_windows_add(&session->args.torch, &session->torch, err)) {
+        lw_buf_release(&session->torch);
+        lw_free(session);
+        return err->code == LW_ERR_USAGE ? LW_EXIT_USAGE : code;
+    }
     lw_recorder_init(&session->recorder);
     choose_collectors(&session->args);
     session->after = lw_afterwards_of(&session->args.recording);
@@ -316,6 +353,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         lw_program_die_alike(&session->program);
         lw_program_release(&session->program);
     }
+    lw_buf_release(&session->torch);
     lw_free(session);
     return code;
 }

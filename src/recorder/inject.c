@@ -169,6 +169,8 @@ static void add_agent(struct lw_buf *out, const struct lw_inject_options *option
                 calls_word(options), options->timeline,
                 (unsigned long long)options->min_span_ns, options->sample,
                 options->steps);
+    if (options->torch)
+        lw_buf_addf(out, ",torch=%s", options->torch);
     lw_buf_add_char(out, '\0');
 }
 

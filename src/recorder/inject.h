@@ -22,6 +22,7 @@ struct lw_inject_options {
     bool timeline;      /* each call as a span */
     bool steps;         /* of a training with torch */
     uint64_t min_span_ns;
+    const char *torch; /* its profiler's windows (cmd/torch_windows.h); NULL: none */
 };
 
 /* The folder: $LAPWING_HOME/_inject, or where an installation or a build puts it as

@@ -198,7 +198,7 @@ static void follow(struct lw_recorder *recorder, struct lw_watched *watched)
 }
 
 /* A sentence to show with the run, once. */
-static void add_note(struct lw_recorder *recorder, const char *sentence)
+void lw_processes_add_note(struct lw_recorder *recorder, const char *sentence)
 {
     struct lw_run_info *info = &recorder->run.info;
     const char *before = lw_run_info_fact(info, "note");
@@ -232,10 +232,10 @@ static void sample(struct lw_recorder *recorder, struct lw_watched *watched,
     struct lw_target *target = lw_target_open((pid_t)watched->pid, memory_fd, &err);
 
     if (target && lw_memory_is_through_descriptor(&target->memory))
-        add_note(recorder,
-                 "this machine does not let Lapwing read other processes "
-                 "(Yama, a container or seccomp), so they are sampled through "
-                 "a descriptor that they hand over");
+        lw_processes_add_note(
+            recorder, "this machine does not let Lapwing read other processes "
+                      "(Yama, a container or seccomp), so they are sampled through "
+                      "a descriptor that they hand over");
     if (!target || !lw_watched_sample(watched, recorder->sampler, target, &err))
         note_not_sampled(recorder, (pid_t)watched->pid, &err);
 }
@@ -374,7 +374,7 @@ static void take_sentence(struct lw_recorder *recorder, const struct lw_hello *h
         lw_processes_note_loss(recorder, hello->text, 1);
         recorder->refused_count++;
     } else {
-        add_note(recorder, hello->text);
+        lw_processes_add_note(recorder, hello->text);
     }
 }
 

@@ -26,6 +26,9 @@ size_t lw_processes_live(const struct lw_recorder *recorder);
 /* End the series of process INDEX in the list, whose last place takes its place. */
 void lw_processes_close(struct lw_recorder *recorder, size_t index);
 
+/* A sentence for the report, unless it is there already. */
+void lw_processes_add_note(struct lw_recorder *recorder, const char *sentence);
+
 /* COUNT processes are missing because of CAUSE: for the report. */
 void lw_processes_note_loss(struct lw_recorder *recorder, const char *cause,
                             uint64_t count);

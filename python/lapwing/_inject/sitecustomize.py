@@ -121,9 +121,10 @@ def _lapwing_start(folder, config):
         return
     words = [sys.executable or "", version] + sys.orig_argv
     hello = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
+    agent.config = config
     agent.follow(folder, config)
     agent.start(config, hello, len(sys.orig_argv), True)
-    if agent.wants_torch():
+    if agent.wants_torch() or ",torch=" in config:
         _lapwing_await_torch(folder, config, agent)
 
 
