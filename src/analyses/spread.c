@@ -10,7 +10,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double quantile(const double *sorted, size_t count, double share)
+double lw_spread_quantile(const double *sorted, size_t count, double share)
 {
     double at = share * (double)(count - 1);
     size_t below = (size_t)at;
@@ -45,9 +45,9 @@ struct lw_spread lw_spread_of(double *values, size_t count)
     if (count > 1)
         s.sd = sqrt(squares / (double)(count - 1));
     s.min = values[0];
-    s.quarter = quantile(values, count, 0.25);
-    s.median = quantile(values, count, 0.5);
-    s.three_quarters = quantile(values, count, 0.75);
+    s.quarter = lw_spread_quantile(values, count, 0.25);
+    s.median = lw_spread_quantile(values, count, 0.5);
+    s.three_quarters = lw_spread_quantile(values, count, 0.75);
     s.max = values[count - 1];
     return s;
 }

@@ -16,4 +16,8 @@ struct lw_spread {
  * is in proportion. */
 struct lw_spread lw_spread_of(double *values, size_t count);
 
+/* The same way, of numbers that are sorted: what SHARE (0..1) of them is at most. There
+ * has to be one. */
+double lw_spread_quantile(const double *sorted, size_t count, double share);
+
 #endif

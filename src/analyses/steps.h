@@ -57,7 +57,8 @@ struct lw_step {
     uint32_t updates;
     bool is_eval;
     bool is_first;        /* of its epoch: a loader's workers start then */
-    bool is_cut;          /* the recording ended in it; statistics leave it out */
+    bool is_cut;          /* the recording ended in it, or lost some of it (thinned);
+                             statistics leave it out */
     const uint64_t *ns;   /* of each phase; they add up to end_ns - start_ns */
     uint32_t first_piece; /* index; its pieces stand together */
     uint32_t piece_count;
@@ -79,7 +80,7 @@ struct lw_step_track {
     size_t step_count, step_capacity;
     struct lw_step_piece *pieces; /* owned; in order of time, without a hole */
     size_t piece_count, piece_capacity;
-    struct lw_step_call *calls; /* owned */
+    struct lw_step_call *calls; /* owned; by phase, the longest first */
     size_t call_count, call_capacity;
     uint64_t *times;    /* owned; what the steps' `ns` point into */
     size_t train_count; /* of its steps, cut ones apart, as the next two */

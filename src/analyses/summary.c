@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyses/analysis.h"
+#include "analyses/steps_view.h"
 #include "base/alloc.h"
 #include "model/calltree.h"
 #include "model/units.h"
@@ -20,7 +21,7 @@ static const struct lw_column columns[] = {
 
 #define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
 
-#define SELF_ROWS 3
+#define SELF_ROWS 3 /* each one fewer where there are rows of steps */
 #define OWN_ROWS 2
 #define NEARLY 0.8      /* of the most: as good a place to look */
 #define OWN_SHARE 0.1   /* from so much on, one's own code is worth a look */
@@ -192,6 +193,38 @@ static bool add_states(struct summary *s, struct lw_error *err)
     add_notes(s, sums_ns[LW_STATES_WALL]);
     add_row(s, "of that", NAN, NAN);
     return true;
+}
+
+/* What a training's steps take, and for what; of the first that has any. */
+static bool add_steps(struct summary *s, bool *has_steps, struct lw_error *err)
+{
+    const struct lw_profile *profile = s->profile;
+    const struct lw_step_track *track = NULL;
+    struct lw_steps steps = { 0 };
+    bool *threads = NULL;
+    bool done = lw_query_threads(s->query, profile, &threads, err) &&
+                lw_steps_init(&steps, profile, threads, err);
+
+    lw_free(threads);
+    for (size_t i = 0; i < steps.track_count && !track; i++)
+        if (steps.tracks[i].train_count + steps.tracks[i].eval_count > 0)
+            track = &steps.tracks[i];
+    *has_steps = track != NULL;
+    if (track) {
+        uint64_t ns = track->train_count > 0 ? track->train_ns : track->eval_ns;
+        double run_s = profile->end_ns > profile->start_ns
+                           ? (double)(profile->end_ns - profile->start_ns) / 1e9
+                           : NAN;
+
+        lw_steps_add_pace(&s->text, track);
+        if (steps.track_count > 1)
+            add_count(s, "; the first of ", steps.track_count, "", "that train");
+        add_row(s, "steps", (double)ns / 1e9, (double)ns / 1e9 / run_s);
+        lw_steps_add_split(&s->text, &steps, track);
+        add_row(s, "a step", NAN, NAN);
+    }
+    lw_steps_release(&steps);
+    return done;
 }
 
 static bool has_lines(const struct lw_callgraph *lines)
@@ -406,17 +439,20 @@ static void add_next(struct summary *s, const struct lw_function *first,
 static bool summarise(struct summary *s, struct lw_error *err)
 {
     const struct lw_function *first = NULL, *own = NULL;
+    bool has_steps;
 
     add_command(s);
     add_run(s);
+    if (!add_steps(s, &has_steps, err))
+        return false;
     if (s->graph->listed_count == 0) {
         lw_analysis_note_empty(s->profile, s->table);
     } else {
         if (!add_recorded(s, err) || !add_states(s, err) ||
-            !add_functions(s, "most self time", "time", SELF_ROWS, false, &first,
-                           err) ||
-            !add_functions(s, "own code, total", "cumulative", OWN_ROWS, true, &own,
-                           err) ||
+            !add_functions(s, "most self time", "time", SELF_ROWS - has_steps, false,
+                           &first, err) ||
+            !add_functions(s, "own code, total", "cumulative", OWN_ROWS - has_steps,
+                           true, &own, err) ||
             !add_path(s, err))
             return false;
         add_next(s, first, own);
@@ -451,6 +487,6 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
 const struct lw_analysis lw_analysis_summary = {
     .name = "summary",
     .summary = "what ran, how long, where the time went, what to look at next",
-    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,
+    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_PHASES,
     .run = run,
 };

@@ -6,6 +6,7 @@
 
 #include "analyses/analysis.h"
 #include "base/alloc.h"
+#include "lap/sums.h"
 
 /* clang-format off */
 static const struct lw_column columns[] = {
@@ -56,8 +57,13 @@ static void add_time(struct work *work, lw_stack_id stack, uint64_t ns)
     }
 }
 
-static void add_up(const struct lw_profile *profile, struct work *works)
+static bool add_up(const struct lw_profile *profile, struct work *works,
+                   struct lw_error *err)
 {
+    struct lw_sums sums; /* of samples, which are each one, or added up already */
+    bool done = true;
+
+    lw_sums_init(&sums);
     for (size_t i = 0; i < profile->call_count; i++) {
         const struct lw_call_row *row = &profile->calls[i];
 
@@ -65,9 +71,13 @@ static void add_up(const struct lw_profile *profile, struct work *works)
         works[row->thread].called_ns += row->self_ns;
         add_time(&works[row->thread], row->stack, row->self_ns);
     }
-    for (size_t i = 0; i < profile->sample_count; i++) {
+    for (size_t i = 0; done && i < profile->sample_count; i++) {
         const struct lw_sample *sample = &profile->samples[i];
         struct work *work = &works[sample->thread];
+        struct lw_sum sum = { .thread = sample->thread,
+                              .stack = sample->stack,
+                              .state = sample->state,
+                              .ns = sample->weight_ns };
 
         work->samples += sample->count;
         work->has_states |= sample->state != LW_STATE_UNKNOWN;
@@ -75,9 +85,12 @@ static void add_up(const struct lw_profile *profile, struct work *works)
         for (int s = 0; s <= LW_STATES_GC; s++)
             if (lw_states_have((enum lw_states)s, sample->state))
                 work->states_ns[s] += sample->weight_ns;
-        if (work->calls == 0)
-            add_time(work, sample->stack, sample->weight_ns);
+        done = work->calls > 0 || lw_sums_add(&sums, &sum, err);
     }
+    for (size_t i = 0; i < sums.count; i++)
+        add_time(&works[sums.rows[i].thread], sums.rows[i].stack, sums.rows[i].ns);
+    lw_sums_release(&sums);
+    return done;
 }
 
 static void add_number(struct lw_table *table, uint64_t number)
@@ -152,6 +165,7 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     struct work *works;
     bool *threads;
     uint64_t all_ns = 0;
+    bool done;
 
     lw_table_init(table, columns, COLUMN_COUNT);
     if (profile->thread_count == 0)
@@ -166,7 +180,7 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     }
     if (profile->call_count == 0 && profile->sample_count > 0)
         lw_table_init(table, sample_columns, SAMPLE_COLUMN_COUNT);
-    add_up(profile, works);
+    done = add_up(profile, works, err);
     for (size_t i = 0; i < profile->thread_count; i++)
         all_ns += !threads || threads[i] ? time_of(&works[i]) : 0;
     for (size_t i = 0; i < profile->thread_count; i++)
@@ -177,7 +191,7 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     lw_analysis_note_losses(profile, table);
     lw_free(works);
     lw_free(threads);
-    return true;
+    return done;
 }
 
 const struct lw_analysis lw_analysis_threads = {

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 META, STRINGS, FRAMES, STACKS, THREADS, CALLS, SAMPLES = 1, 2, 3, 4, 5, 6, 7
-SPANS, COUNTERS, LOSSES = 8, 9, 10
+SPANS, COUNTERS, LOSSES, THINNED = 8, 9, 10, 11
 TORCH = "/home/me/project/.venv/lib/python3.11/site-packages/torch"
 MS = 1_000_000
 
@@ -66,10 +66,11 @@ class Process:
         self.stacks: dict[tuple[int, int], int] = {}
         self.threads: list[tuple[int, int, int, int]] = []
         self.calls: list[tuple[int, int, int, int]] = []
-        self.samples: list[tuple[int, int, int, int]] = []
+        self.samples: list[tuple[int, int, int, int, int]] = []
         self.spans: list[tuple[int, int, int, int]] = []
         self.counters: list[tuple[int, int, float]] = []
         self.losses: list[tuple[int, int, int]] = []
+        self.dropped: tuple[int, int, int] | None = None  # spans: from, to, how many
 
     def string(self, text: str) -> int:
         return self.strings.setdefault(text.encode(), len(self.strings))
@@ -80,13 +81,13 @@ class Process:
 
     def stack(self, path: str) -> int:
         """ "name@file:first:line name ..." from the outermost; no file: a builtin, or
-        with a ! before it a mark."""
+        with a ! before it a mark; with a % before it a phase, of the class @."""
         stack = 0
         for word in path.split():
             name, _, place = word.partition("@")
             file, first, line = (*place.split(":"), "0", "0")[:3]
-            kind = 0 if place else 3 if name[0] == "!" else 1
-            name = f"<built-in method {name}>" if kind == 1 else name.removeprefix("!")
+            kind = {"!": 3, "%": 6}.get(name[0], 0 if place else 1)
+            name = f"<built-in method {name}>" if kind == 1 else name.lstrip("!%")
             key = (self.string(name), self.string(file), int(first), int(line))
             frame = (*key, kind)
             number = self.frames.setdefault(frame, len(self.frames) + 1)
@@ -96,8 +97,11 @@ class Process:
     def call(self, thread: int, path: str, calls: int, self_ns: int) -> None:
         self.calls.append((thread, self.stack(path), calls, self_ns))
 
-    def sample(self, thread: int, path: str, weight: int, state: int = 1) -> None:
-        self.samples.append((thread, self.stack(path), weight, state))
+    def sample(
+        self, thread: int, path: str, weight: int, state: int = 1, time: int = 0
+    ) -> None:
+        time = time or (1000 + len(self.samples)) * MS
+        self.samples.append((thread, self.stack(path), weight, state, time))
 
     def span(self, thread: int, path: str, start: int, duration: int) -> None:
         self.spans.append((start, duration, thread, self.stack(path)))
@@ -140,7 +144,7 @@ class Process:
             body = columns(self.calls, steps, steps, varints, varints)
             out += chunk(CALLS, len(self.calls), varint(0) + varint(0) + body)
         if self.samples:
-            times = steps([1000 * MS + i * MS for i in range(len(self.samples))])
+            times = steps([s[4] for s in self.samples])
             weights = varints([s[2] for s in self.samples])
             rest = [(s[0], s[1], s[3]) for s in self.samples]
             body = times + weights + columns(rest, steps, steps, varints)
@@ -154,6 +158,9 @@ class Process:
             out += chunk(COUNTERS, len(self.counters), body)
         if self.losses:
             out += chunk(LOSSES, len(self.losses), columns(self.losses, *[varints] * 3))
+        if self.dropped:
+            start, end, count = self.dropped
+            out += chunk(THINNED, 1, varints([start, end, SPANS, 0, count]))
         return out
 
     def write(self, folder: Path) -> None:
@@ -317,10 +324,8 @@ def deep() -> list[Process]:
     return [main]
 
 
-def main() -> None:
-    story, folder = sys.argv[1], Path(sys.argv[2])
+def write_run(processes: list[Process], folder: Path) -> None:
     folder.mkdir(parents=True)
-    processes = globals()[story]()
     for process in processes:
         process.write(folder)
     about = {
@@ -347,4 +352,5 @@ def main() -> None:
     (folder / "run.json").write_text(json.dumps(about))
 
 
-main()
+if __name__ == "__main__":
+    write_run(globals()[sys.argv[1]](), Path(sys.argv[2]))

@@ -1,0 +1,316 @@
+/* Where steps begin and end. First the events of a thread are cut into slices, at what
+ * bounds its steps; each slice is then training, evaluation, or neither. */
+
+#include "analyses/steps_slices.h"
+#include "base/alloc.h"
+
+/* Above so many updates a batch, a loader gave what all of the training uses (the whole
+ * set of data at once), and the optimizer bounds the steps. With one batch alone there is
+ * no second to compare with, and less is enough. */
+#define UPDATES_MAX 64
+#define UPDATES_OF_ONE_MAX 4
+#define DATA_TOGETHER_MAX 8 /* loaders of one step */
+
+/* ---- bounded by lapwing.step() ------------------------------------------------------ */
+
+static bool slice_by_marks(struct lw_step_slices *slices,
+                           const struct lw_step_events *events, struct lw_error *err)
+{
+    size_t next = 0, at = 0;
+    uint64_t end_ns = 0;
+
+    for (size_t i = 0; i < events->mark_count; i++) {
+        const struct lw_step_event *mark = &events->marks[i];
+        struct lw_step_slice *slice;
+
+        if (mark->end_ns <= end_ns || mark->end_ns == mark->start_ns)
+            continue; /* in one that was before it, or empty */
+        while (next < events->count && events->list[next].start_ns < mark->start_ns)
+            next++;
+        if (!lw_step_slices_add(slices,
+                                mark->start_ns > end_ns ? mark->start_ns : end_ns,
+                                (uint32_t)next, err))
+            return false;
+        slice = &slices->list[slices->count - 1];
+        slice->end_ns = end_ns = mark->end_ns;
+        slice->is_ended = true;
+        for (; next < events->count && events->list[next].start_ns < end_ns; next++)
+            lw_slice_add_event(slice, &events->list[next],
+                               &events->kinds[events->list[next].kind]);
+    }
+    at = next;
+    if (at == events->count)
+        return true;
+    if (!lw_step_slices_add(slices, end_ns, (uint32_t)at,
+                            err)) /* what no step() ended */
+        return false;
+    for (; at < events->count; at++)
+        lw_slice_add_event(&slices->list[slices->count - 1], &events->list[at],
+                           &events->kinds[events->list[at].kind]);
+    return true;
+}
+
+static bool bound_by_marks(struct lw_step_track *track,
+                           const struct lw_step_events *events, struct lw_error *err)
+{
+    struct lw_step_slices slices = { 0 };
+    bool done = slice_by_marks(&slices, events, err);
+
+    track->bound = LW_BOUND_MARKS;
+    for (size_t i = 0; done && i < slices.count; i++) {
+        const struct lw_step_slice *slice = &slices.list[i];
+        struct lw_step step = {
+            .start_ns = slice->start_ns,
+            .end_ns = slice->is_ended ? slice->end_ns : slice->last_ns,
+            .updates = slice->updates,
+            .is_eval =
+                lw_slice_class_of(slice) == LW_SLICE_EVAL && slice->forwards == 0,
+            .is_first = i == 0,
+            .is_cut = !slice->is_ended,
+        };
+
+        if (slice->is_ended || lw_slice_class_of(slice) == LW_SLICE_TRAIN ||
+            slice->forwards > 0)
+            done = lw_steps_add_step(track, &step, err);
+    }
+    lw_free(slices.list);
+    return done;
+}
+
+/* ---- bounded by a loader ------------------------------------------------------------ */
+
+static bool slice_by_data(struct lw_step_slices *slices,
+                          const struct lw_step_events *events, struct lw_error *err)
+{
+    for (size_t i = 0; i < events->count; i++) {
+        const struct lw_step_event *event = &events->list[i];
+
+        if (event->role == LW_ROLE_STEP_DATA && !event->in_data) {
+            if (slices->count > 0)
+                slices->list[slices->count - 1].end_ns = event->start_ns;
+            if (!lw_step_slices_add(slices, event->start_ns, (uint32_t)i, err))
+                return false;
+        }
+        if (slices->count > 0)
+            lw_slice_add_event(&slices->list[slices->count - 1], event,
+                               &events->kinds[event->kind]);
+    }
+    if (slices->count > 0) {
+        struct lw_step_slice *last = &slices->list[slices->count - 1];
+
+        last->end_ns = last->last_ns;
+    }
+    return true;
+}
+
+/* How many empty slices a slice of CLASS usually has between it and the one before: what
+ * zipped loaders gave before the last of them did. The first has them too; if not, they are
+ * the ends of epochs of one batch. */
+static size_t usual_lead(const enum lw_slice_class *classes, size_t count,
+                         enum lw_slice_class class)
+{
+    size_t seen[DATA_TOGETHER_MAX] = { 0 }, most = 0, empty = 0, first = SIZE_MAX;
+    enum lw_slice_class before = LW_SLICE_EMPTY;
+
+    for (size_t i = 0; i < count; i++) {
+        if (classes[i] == LW_SLICE_EMPTY) {
+            empty++;
+            continue;
+        }
+        if (classes[i] == class && before == class && empty < DATA_TOGETHER_MAX)
+            seen[empty]++;
+        if (classes[i] == class && first == SIZE_MAX)
+            first = empty;
+        before = classes[i];
+        empty = 0;
+    }
+    for (size_t i = 1; i < DATA_TOGETHER_MAX; i++)
+        if (seen[i] > seen[most])
+            most = i;
+    return most < first ? most : first;
+}
+
+/* Between two batches of training: was there the end of an epoch? A "data" too many is the
+ * one that raised StopIteration. One evaluation without it is that of a loop that needs no
+ * loader for it, in the time of that last "data". */
+static bool ends_epoch(size_t evals, size_t extra_after_train, bool has_extra)
+{
+    return extra_after_train > 0 || (evals == 1 && !has_extra);
+}
+
+/* A batch that nothing was learnt from, at the very end: did the recording end in it? */
+static bool is_cut_off(const struct lw_step_slice *last, enum lw_slice_class class,
+                       bool always_updates, bool is_killed, bool after_train)
+{
+    if (class == LW_SLICE_TRAIN)
+        return last->updates == 0 && always_updates;
+    if (class == LW_SLICE_EVAL)
+        return last->evals == 0 && after_train;
+    return is_killed && after_train;
+}
+
+struct by_data {
+    struct lw_step_track *track;
+    const struct lw_step_slices *slices;
+    enum lw_slice_class *classes; /* owned */
+    size_t lead[3];               /* by class */
+    bool always_updates;          /* each batch that was learnt from */
+};
+
+static bool add_data_step(struct by_data *d, size_t first, size_t last, bool is_first,
+                          bool is_cut, struct lw_error *err)
+{
+    const struct lw_step_slice *slice = &d->slices->list[last];
+    struct lw_step step = {
+        .start_ns = d->slices->list[first].start_ns,
+        .end_ns = slice->end_ns,
+        .epoch = d->track->epoch_count,
+        .updates = slice->updates,
+        .is_eval = d->classes[last] == LW_SLICE_EVAL && !is_cut,
+        .is_first = is_first,
+        .is_cut = is_cut,
+    };
+
+    return lw_steps_add_step(d->track, &step, err);
+}
+
+static bool add_data_steps(struct by_data *d, bool is_killed, struct lw_error *err)
+{
+    size_t count = d->slices->count, empty = 0, evals = 0, extra_after_train = 0;
+    bool has_extra = false, has_train = false, is_after_train = false;
+
+    for (size_t i = 0; i < count; i++) {
+        enum lw_slice_class class = d->classes[i];
+        bool is_cut =
+            i + 1 == count && is_cut_off(&d->slices->list[i], class, d->always_updates,
+                                         is_killed, has_train && is_after_train);
+        size_t lead =
+            class == LW_SLICE_EMPTY ? d->lead[LW_SLICE_TRAIN] : d->lead[class];
+        bool is_first = false;
+
+        if (class == LW_SLICE_EMPTY && !is_cut) {
+            empty++;
+            continue;
+        }
+        lead = empty < lead ? empty : lead;
+        has_extra |= empty > lead;
+        if (is_after_train)
+            extra_after_train = empty - lead;
+        if (class == LW_SLICE_TRAIN || is_cut) {
+            if (has_train && ends_epoch(evals, extra_after_train, has_extra)) {
+                d->track->epoch_count++;
+                is_first = true;
+            }
+            is_first |= !has_train;
+            has_train = is_after_train = true;
+            evals = extra_after_train = 0;
+            has_extra = false;
+        } else {
+            is_first = evals++ == 0;
+            is_after_train = false;
+        }
+        if (!add_data_step(d, i - lead, i, is_first, is_cut, err))
+            return false;
+        empty = 0;
+    }
+    d->track->epoch_count +=
+        has_train &&
+        (is_after_train ? empty > 0
+                        : ends_epoch(evals, extra_after_train, has_extra || empty > 0));
+    return true;
+}
+
+static bool bound_by_data(struct lw_step_track *track,
+                          const struct lw_step_slices *slices, bool is_killed,
+                          struct lw_error *err)
+{
+    struct by_data d = { .track = track, .slices = slices, .always_updates = true };
+    bool done;
+
+    track->bound = LW_BOUND_DATA;
+    d.classes = lw_alloc(slices->count * sizeof(*d.classes) + 1, err);
+    if (!d.classes)
+        return false;
+    for (size_t i = 0; i < slices->count; i++) {
+        d.classes[i] = lw_slice_class_of(&slices->list[i]);
+        if (d.classes[i] == LW_SLICE_TRAIN && i + 1 < slices->count)
+            d.always_updates &= slices->list[i].updates > 0;
+    }
+    d.lead[LW_SLICE_TRAIN] = usual_lead(d.classes, slices->count, LW_SLICE_TRAIN);
+    d.lead[LW_SLICE_EVAL] = usual_lead(d.classes, slices->count, LW_SLICE_EVAL);
+    done = add_data_steps(&d, is_killed, err);
+    lw_free(d.classes);
+    return done;
+}
+
+/* Does the loader give a batch a step? */
+static bool has_batches(const struct lw_step_slices *slices)
+{
+    size_t batches = 0, evals = 0;
+    uint64_t updates = 0;
+
+    for (size_t i = 0; i < slices->count; i++) {
+        enum lw_slice_class class = lw_slice_class_of(&slices->list[i]);
+
+        batches += class == LW_SLICE_TRAIN;
+        evals += class == LW_SLICE_EVAL;
+        updates += slices->list[i].updates;
+    }
+    if (batches == 0)
+        return evals > 0;
+    return updates <= batches * (batches == 1 ? UPDATES_OF_ONE_MAX : UPDATES_MAX);
+}
+
+/* ---- nothing is trained ------------------------------------------------------------- */
+
+static bool bound_by_calls(struct lw_step_track *track,
+                           const struct lw_step_events *events, struct lw_error *err)
+{
+    uint64_t end_ns = 0;
+
+    track->bound = LW_BOUND_CALLS;
+    for (size_t i = 0; i < events->count; i++) {
+        const struct lw_step_event *event = &events->list[i];
+        struct lw_step step = { .start_ns = event->start_ns,
+                                .end_ns = event->end_ns,
+                                .is_eval = true,
+                                .is_first = track->step_count == 0 };
+
+        if (event->in_data || event->start_ns < end_ns ||
+            (event->role != LW_ROLE_STEP_EVAL && event->role != LW_ROLE_STEP_FORWARD))
+            continue;
+        if (!lw_steps_add_step(track, &step, err))
+            return false;
+        end_ns = event->end_ns;
+    }
+    return true;
+}
+
+static bool has_role(const struct lw_step_events *events, enum lw_step_role role)
+{
+    for (size_t i = 0; i < events->count; i++)
+        if (events->list[i].role == role && !events->list[i].in_data)
+            return true;
+    return false;
+}
+
+bool lw_steps_find_bounds(struct lw_step_track *track,
+                          const struct lw_step_events *events, struct lw_error *err)
+{
+    struct lw_step_slices slices = { 0 };
+    bool done;
+
+    if (events->mark_count > 0)
+        return bound_by_marks(track, events, err);
+    done = slice_by_data(&slices, events, err);
+    if (done && has_batches(&slices))
+        done = bound_by_data(track, &slices, events->is_killed, err);
+    else if (done && has_role(events, LW_ROLE_STEP_OPTIMIZER))
+        done = lw_steps_bound_by_end(track, events, LW_ROLE_STEP_OPTIMIZER, err);
+    else if (done && has_role(events, LW_ROLE_STEP_BACKWARD))
+        done = lw_steps_bound_by_end(track, events, LW_ROLE_STEP_BACKWARD, err);
+    else if (done)
+        done = bound_by_calls(track, events, err);
+    lw_free(slices.list);
+    return done;
+}

@@ -1,0 +1,89 @@
+/* What the rows of `report steps` are made with. Private to the files steps*.c. */
+#ifndef LW_ANALYSES_STEPS_VIEW_H
+#define LW_ANALYSES_STEPS_VIEW_H
+
+#include "analyses/analysis.h"
+#include "analyses/steps.h"
+
+/* From so many steps on a quantile says something: below, one step in ten (or in a
+ * hundred) is not even one. */
+#define LW_P90_STEPS 10
+#define LW_P99_STEPS 100
+
+struct lw_steps_view {
+    struct lw_steps steps;
+    const struct lw_profile *profile;
+    const struct lw_query *query;
+    struct lw_table *table;
+};
+
+/* Who trains, where that has to be said: "rank 0", "process 4242", "thread 7 of process
+ * 4242"; nothing if there is one track. */
+void lw_steps_add_who(const struct lw_steps_view *view,
+                      const struct lw_step_track *track, struct lw_buf *out);
+
+/* The tables, each with its title and notes. */
+bool lw_steps_by_action(struct lw_steps_view *view, struct lw_error *err) LW_MUST_CHECK;
+bool lw_steps_by_step(struct lw_steps_view *view, struct lw_error *err) LW_MUST_CHECK;
+bool lw_steps_by_other(struct lw_steps_view *view, struct lw_error *err) LW_MUST_CHECK;
+bool lw_steps_by_worker(struct lw_steps_view *view, struct lw_error *err) LW_MUST_CHECK;
+
+/* Append "240 training steps of 24.1 ms, 41.5 steps/s, 41.5 updates/s, 3 epochs". */
+void lw_steps_add_pace(struct lw_buf *out, const struct lw_step_track *track);
+/* Append "data 10.2 %, forward 31 %, other 5 %": of its training, or else of its
+ * evaluation. */
+void lw_steps_add_split(struct lw_buf *out, const struct lw_steps *steps,
+                        const struct lw_step_track *track);
+
+/* ---- a spread of times -------------------------------------------------------------- */
+
+/* Of the steps of TRACK that are evaluation or not, what they took of PHASE, or with
+ * LW_PHASES_MAX in all. Caller frees; NULL for memory. *COUNT may be 0. */
+double *lw_steps_sorted_ns(const struct lw_step_track *track, bool is_eval,
+                           uint16_t phase, size_t *count, struct lw_error *err);
+/* Four cells: p50, p90, p99 and the most. What there are too few for is none. */
+void lw_steps_add_spread(struct lw_table *table, const double *sorted, size_t count);
+
+/* A step that took much longer than others, and by which phase. */
+struct lw_slow_step {
+    const struct lw_step *step;
+    uint64_t ns;
+    uint16_t phase;   /* that took most more than its median */
+    uint64_t more_ns; /* by so much */
+};
+
+/* What half of the training steps of TRACK took at most, of each phase; [LW_PHASES_MAX]:
+ * in all. */
+bool lw_steps_medians(const struct lw_steps *steps, const struct lw_step_track *track,
+                      bool is_eval, uint64_t medians[LW_PHASES_MAX + 1],
+                      struct lw_error *err) LW_MUST_CHECK;
+struct lw_slow_step lw_steps_explain(const struct lw_steps *steps,
+                                     const struct lw_step *step,
+                                     const uint64_t medians[LW_PHASES_MAX + 1]);
+
+/* ---- where the rest went ------------------------------------------------------------ */
+
+/* What was called from the training's loop in the time that no phase has. */
+struct lw_other_call {
+    lw_frame_id function; /* what the loop, or the person's own code below it, called */
+    lw_frame_id caller;   /* with the line of the call; 0: it is the loop's own line */
+    uint64_t ns;          /* its part of other time, by its part of the samples */
+    uint64_t samples;
+};
+
+struct lw_other_calls {
+    struct lw_other_call *list; /* owned; the longest first */
+    size_t count, capacity;
+    uint64_t ns;      /* all of other time, exactly */
+    uint64_t samples; /* in it */
+};
+
+bool lw_other_calls_init(struct lw_other_calls *calls, const struct lw_steps *steps,
+                         const struct lw_step_track *track, struct lw_error *err)
+    LW_MUST_CHECK;
+void lw_other_calls_release(struct lw_other_calls *calls); /* zeroed is fine */
+/* Append "log_metrics (train.py:57)": what was called, and the line that called it. */
+void lw_other_call_add_name(const struct lw_steps *steps,
+                            const struct lw_other_call *call, struct lw_buf *out);
+
+#endif
