@@ -66,7 +66,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from report' -l csv -d 'as comma-
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l markdown -d 'as a table in Markdown'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l style -x -a 'lapwing pstats torch' -d 'pstats: functions, callers and callees exactly as Python'\''s pstats prints them; torch: ops as torch'\''s key_averages().table() does, --sort by its words (self_cpu_time_total ...), --by shape or stack (--depth: of how many functions)'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or of the whole profile .svg and what else export writes'
-complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks steps summary sync system threads tree'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks summary sync system threads tree'
 
 complete -c lapwing -f -n __fish_use_subcommand -a run -d 'record a program from start to end'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l rate -x -a '' -d 'sample every thread'\''s stack this often a second (200; with --calls not at all)'
@@ -81,6 +81,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-steps -d 'do not 
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-system -d 'not what processes and machine use: CPU, memory, disks, network, GPUs'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l torch -d 'windows of torch'\''s own profiler, of a few steps each, for report ops, kernels, overview and the like; the words are what to record besides ops. Where the program uses a GPU there is one of three steps without being asked for; =off: none'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l schedule -x -a '' -d 'which steps --torch records: after skip_first=N, again and again wait=N, then warmup=N, then active=N of them, repeat=N times, 0 being without end (wait=1,warmup=1,active=3,repeat=1)'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l attachable -d 'let '\''lapwing attach --torch'\'' take windows of torch'\''s own profiler while it runs'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -s m -l module -d 'run a module, as python3 -m does'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -s o -l output -r -F -d 'the folder to make for the run (RUN.lap), instead of a new one in .lapwing/runs; or a file of another format to write as well (out.svg)'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l name -x -a '' -d 'name the run after NAME, not the program'

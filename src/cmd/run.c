@@ -19,6 +19,7 @@
 #include "recorder/commit.h"
 #include "recorder/facts.h"
 #include "recorder/inject.h"
+#include "recorder/kineto_daemon.h"
 #include "recorder/processes.h"
 #include "recorder/program.h"
 #include "recorder/recorder.h"
@@ -43,6 +44,7 @@ struct args {
     unsigned ops; /* enum lw_agent_ops */
     bool no_steps;
     bool is_module;
+    bool is_attachable;
     struct lw_torch_windows torch;
 };
 
@@ -80,6 +82,8 @@ static const struct lw_option options[] = {
         "which steps --torch records: after skip_first=N, again and again wait=N, then "
         "warmup=N, then active=N of them, repeat=N times, 0 being without end "
         "(wait=1,warmup=1,active=3,repeat=1)"),
+    OPT(0, "attachable", LW_ARG_FLAG, is_attachable, NULL,
+        "let 'lapwing attach --torch' take windows of torch's own profiler while it runs"),
     OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
     LW_OPTS_WHERE_TO(args),
     LW_OPT_END
@@ -107,6 +111,8 @@ struct session {
     struct lw_program program;
     struct lw_recorder recorder;
     struct lw_commit commit;
+    struct lw_kineto_daemon kineto; /* whom torch asks while nobody is attached */
+    char *kineto_folder;            /* of it; owned; NULL: torch asks nobody */
 };
 
 /* Nobody was recorded: why, as far as the command line tells. */
@@ -191,18 +197,38 @@ static bool open_recorder(struct session *session, const char *program,
     return false;
 }
 
+/* Make the program one that `lapwing attach --torch` finds. */
+static bool open_kineto(struct session *session, struct lw_error *err)
+{
+    if (!session->args.is_attachable)
+        return true;
+    session->kineto_folder =
+        lw_path_join(session->recorder.listener.folder, "torch", err);
+    return session->kineto_folder &&
+           lw_kineto_idle_open(&session->kineto, session->kineto_folder, err);
+}
+
+static void close_kineto(struct session *session)
+{
+    if (session->kineto_folder)
+        lw_kineto_idle_close(&session->kineto, session->kineto_folder);
+    lw_free(session->kineto_folder);
+    session->kineto_folder = NULL;
+}
+
 static bool start(struct session *session, struct lw_error *err)
 {
     struct lw_inject_options inject = {
         .socket = session->recorder.listener.path,
+        .kineto = session->kineto_folder,
         .calls = session->args.calls != CALLS_OFF,
         .c_calls = session->args.c_calls,
         .sample = session->args.recording.rate > 0,
         .ops = session->args.ops,
         .timeline = session->args.calls == CALLS_TIMELINE,
         .min_span_ns = session->args.min_span_ns,
-        .steps = !session->args.no_steps,
         .torch = session->torch.len ? session->torch.bytes : NULL,
+        .steps = !session->args.no_steps,
     };
     char *folder = lw_inject_find(err);
     char **environment =
@@ -242,6 +268,7 @@ static void work(struct session *session, uint64_t deadline_ns)
         { session->recorder.fd, POLLIN, 0 },
         { session->program.signal_fd, POLLIN, 0 },
         { session->commit.fd, POLLIN, 0 }, /* -1: poll() passes over it */
+        { session->kineto.fd, POLLIN, 0 },
     };
     uint64_t now_ns = lw_clock_ns();
     int timeout_ms = -1;
@@ -256,6 +283,8 @@ static void work(struct session *session, uint64_t deadline_ns)
         lw_program_signals(&session->program);
     if (polls[2].revents && lw_commit_read(&session->commit))
         save_commit(session);
+    if (polls[3].revents)
+        lw_kineto_idle_answer(&session->kineto);
 }
 
 /* Windows were asked for, and none was ever begun: no agent had a torch that trained, or
@@ -309,7 +338,8 @@ static int run_session(struct session *session, int argc, char **words,
     if (!lw_afterwards_choose(&session->after, err) ||
         !open_recorder(session, words[0], err))
         return code;
-    if (!start(session, err)) {
+    if (!open_kineto(session, err) || !start(session, err)) {
+        close_kineto(session);
         lw_recorder_discard(&session->recorder);
         return session->program.failure_code ? session->program.failure_code : code;
     }
@@ -334,7 +364,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (!session)
         return code;
     session->args = *(const struct args *)args;
-    session->commit.fd = -1;
+    session->commit.fd = session->kineto.fd = -1;
     lw_buf_init(&session->torch, 0);
     if (!lw_torch_windows_add(&session->args.torch, &session->torch, err)) {
         lw_buf_release(&session->torch);
@@ -347,6 +377,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (lw_program_init(&session->program, err)) {
         code = run_session(session, argc, argv, err);
         lw_commit_release(&session->commit);
+        close_kineto(session);
         lw_recorder_release(&session->recorder);
         lw_free(session->argv);
         lw_afterwards_release(&session->after);

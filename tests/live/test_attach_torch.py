@@ -222,3 +222,81 @@ def test_ctrl_c_ends_the_waiting_and_leaves_nothing(
     assert waiting.returncode == 1
     assert err == "lapwing: no window was taken: interrupted\n"
     assert not list(tmp_path.glob(".lapwing/runs/*.lap"))
+
+
+def test_a_job_of_lapwing_run_is_asked_through_it(
+    lapwing: str, torch_python: str, sockets: Path, tmp_path: Path
+) -> None:
+    """`lapwing run` answers until somebody attaches, and again after that."""
+    job = subprocess.Popen(
+        [lapwing, "run", "--attachable", "--no-summary", "-o", "job.lap", "--"]
+        + [torch_python, str(TRAINING)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment() | {"KINETO_CONFIG": str(sockets / "kineto.conf")},
+    )
+    try:
+        assert job.stdout
+        pid = int(job.stdout.readline())
+        window = attach(lapwing, tmp_path, "--iterations", 2, "-o", "w.json", pid)
+        assert window.returncode == 0, window.stderr
+        assert events(tmp_path / "w.json", cat="cpu_op", name="aten::linear")
+        out, err = job.communicate(timeout=60)
+    finally:
+        job.kill()
+    assert job.returncode == 0
+    assert int(out) > 1
+    # What is said is said by us: torch prints nothing.
+    assert all(line.startswith("lapwing: ") for line in err.splitlines()), err
+
+
+@pytest.mark.skipif(not IS_LONG, reason="LAPWING_LONG is not set")
+def test_ranks_take_their_windows_at_one_time(
+    lapwing: str, torch_python: str, sockets: Path, tmp_path: Path
+) -> None:
+    """Two ranks below a launcher, which has torch as well, but runs no op."""
+    launcher = (
+        "import os, subprocess, sys, torch\n"
+        "ranks = [subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE,\n"
+        "    env=os.environ | {'RANK': str(rank), 'WORLD_SIZE': '2'})\n"
+        "    for rank in range(2)]\n"
+        "sys.stdin.read()\n"
+        "for rank in ranks: rank.communicate()\n"
+    )
+    words = [torch_python, "-c", launcher, torch_python, str(TRAINING)]
+    job = subprocess.Popen(
+        [*words, str(tmp_path / "meet")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment() | attachable(sockets),
+    )
+    try:
+        assert job.stdout
+        pids = sorted(int(job.stdout.readline()) for _ in range(2))
+        done = attach(lapwing, tmp_path, "--duration", "500ms", "-o", "w.lap", job.pid)
+        assert done.returncode == 0, done.stderr
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        job.kill()
+        job.communicate()
+    assert "ran nothing of torch in the window; it is left out" in done.stderr
+    traces = sorted((tmp_path / "w.lap" / "traces").iterdir())
+    names = [f"rank{rank}-000001.pt.trace.json.gz" for rank in range(2)]
+    assert [trace.name for trace in traces] == names
+    spans = []
+    for trace in traces:
+        text = json.loads(gzip.decompress(trace.read_bytes()))
+        assert text["distributedInfo"]["world_size"] == 2
+        ops = [e["ts"] for e in text["traceEvents"] if e.get("cat") == "cpu_op"]
+        spans.append((min(ops), max(ops)))
+    common = min(end for _, end in spans) - max(start for start, _ in spans)
+    assert common > 0.3e6
+    ranks = subprocess.run(
+        [lapwing, "report", "w.lap", "ranks"], cwd=tmp_path, capture_output=True
+    )
+    assert ranks.returncode == 0

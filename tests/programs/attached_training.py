@@ -28,9 +28,9 @@ def main() -> None:
     layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32), nn.Linear(32, 1)]
     model: nn.Module = nn.Sequential(*layers)
     if "RANK" in os.environ:
-        torch.distributed.init_process_group(
-            "gloo", init_method=f"file://{sys.argv[1]}"
-        )
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        meet = f"file://{sys.argv[1]}"
+        torch.distributed.init_process_group("gloo", meet, rank=rank, world_size=size)
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
     steps = 0
