@@ -34,7 +34,8 @@ static int offer(const uint8_t *bytes, size_t len, bool as_pipe)
 static void open_profile(const char *name)
 {
     struct lw_error err = { LW_OK, "" };
-    struct lw_profile *profile = lw_profile_open(name, LW_WANT_ALL, &err);
+    struct lw_profile *profile =
+        lw_profile_open(name, LW_WANT_ALL | LW_WANT_TRACE, &err);
 
     if (!profile && (err.code == LW_OK || !err.text[0]))
         abort();
