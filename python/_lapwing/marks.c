@@ -355,7 +355,7 @@ static void make_table_known(void)
 
 bool py_marks_init(PyObject *module)
 {
-    if (!py_phase_types_init(module) || PyModule_AddFunctions(module, methods) < 0)
+    if (!py_phase_type_init(module) || PyModule_AddFunctions(module, methods) < 0)
         return false;
     make_table_known();
     return true;

@@ -14,7 +14,7 @@ void py_marks_after_fork(void);
 
 /* ---- phase_object.c: what lapwing.phase() gives ------------------------------------- */
 
-bool py_phase_types_init(PyObject *module);
+bool py_phase_type_init(PyObject *module);
 
 /* A new phase named NAME, a str; or FUNCTION, a callable, with a phase of its own name
  * around each call. */

@@ -1,16 +1,15 @@
-/* lapwing.phase("name"): an object to enter and leave, and a function with a phase around
- * each call.
+/* lapwing.phase("name"): an object to enter and leave, and to decorate functions with.
  *
  * A phase object keeps the starts of those of its entries that are still open, so it may
- * be used again while it is open: by a recursive function, by several threads, by tasks
- * and generators that take turns. An exit belongs to the last entry of its own thread;
- * where that has none (a generator that went on in another), to the last of all.
+ * be used again while it is open: by a recursive function, by several threads. An exit
+ * belongs to the last entry of its own thread; where that has none (a generator that went
+ * on in another), to the last of all. Tasks that take turns need an object each, as
+ * `with lapwing.phase("name")` makes one.
  *
  * Nothing is kept of an entry while nobody is recording. */
 
 #include "marks.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,22 +34,8 @@ struct phase {
     struct entry few[FEW_ENTRIES];
 };
 
-/* A function with a phase around each call, made like functools.lru_cache's: what is
- * asked of it and is not here is in its __dict__ (functools.update_wrapper). */
-struct phase_function {
-    PyObject_HEAD PyObject *function; /* owned */
-    PyObject *phase;                  /* owned */
-    PyObject *dict;                   /* owned */
-    PyObject *weak_references;
-    py_vectorcall call; /* found by __vectorcalloffset__ */
-};
-
 /* Made once and never freed, as the module is. */
 static PyTypeObject *phase_type;
-static PyTypeObject *phase_function_type;
-
-/* PyObject_Vectorcall, which is in the limited API since 3.12; NULL before 3.11. */
-static py_vectorcall call_quickly;
 
 /* ---- entering and leaving ----------------------------------------------------------- */
 
@@ -226,191 +211,10 @@ static PyTypeObject *make_phase_type(void)
     return (PyTypeObject *)PyType_FromSpec(&spec);
 }
 
-/* ---- a function with a phase -------------------------------------------------------- */
-
-/* A call of WRAPPED that began at START_TICKS has ended, maybe by an exception. */
-static void end_call(const struct phase_function *wrapped, uint64_t start_ticks)
-{
-    PyObject *type, *value, *traceback;
-
-    if (!py_session_is_on())
-        return;
-    PyErr_Fetch(&type, &value, &traceback);
-    py_phase_end(phase_number((struct phase *)wrapped->phase), start_ticks);
-    PyErr_Restore(type, value, traceback);
-}
-
-static PyObject *function_call(PyObject *self, PyObject *args, PyObject *keywords)
-{
-    struct phase_function *wrapped = (struct phase_function *)self;
-    uint64_t start_ticks = py_phase_begin();
-    PyObject *result = PyObject_Call(wrapped->function, args, keywords);
-
-    if (start_ticks)
-        end_call(wrapped, start_ticks);
-    return result;
-}
-
-/* The same with no tuple made of the arguments. */
-static PyObject *function_call_quickly(PyObject *self, PyObject *const *args,
-                                       size_t count, PyObject *keywords)
-{
-    struct phase_function *wrapped = (struct phase_function *)self;
-    uint64_t start_ticks = py_phase_begin();
-    PyObject *result = call_quickly(wrapped->function, args, count, keywords);
-
-    if (start_ticks)
-        end_call(wrapped, start_ticks);
-    return result;
-}
-
-/* As a function has it: a method of OBJECT. */
-static PyObject *function_get(PyObject *self, PyObject *object, PyObject *type)
-{
-    static PyObject *method_type; /* types.MethodType */
-
-    (void)type;
-    if (!object || object == Py_None) {
-        Py_INCREF(self);
-        return self;
-    }
-    if (!method_type) {
-        PyObject *types = PyImport_ImportModule("types");
-
-        method_type = types ? PyObject_GetAttrString(types, "MethodType") : NULL;
-        Py_XDECREF(types);
-        if (!method_type)
-            return NULL;
-    }
-    return PyObject_CallFunctionObjArgs(method_type, self, object, NULL);
-}
-
-/* Pickled and copied as functions are: by its name. */
-static PyObject *function_reduce(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    return PyObject_GetAttrString(self, "__qualname__");
-}
-
-static PyObject *function_repr(PyObject *self)
-{
-    return PyObject_Repr(((struct phase_function *)self)->function);
-}
-
-static int function_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    struct phase_function *wrapped = (struct phase_function *)self;
-
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(wrapped->function);
-    Py_VISIT(wrapped->phase);
-    Py_VISIT(wrapped->dict);
-    return 0;
-}
-
-static int function_clear(PyObject *self)
-{
-    struct phase_function *wrapped = (struct phase_function *)self;
-
-    /* Not the function and the phase: who holds the wrapper may still call it. They are
-     * in no cycle that does not go through a dict. */
-    Py_CLEAR(wrapped->dict);
-    return 0;
-}
-
-static void function_free(PyObject *self)
-{
-    struct phase_function *wrapped = (struct phase_function *)self;
-    PyTypeObject *type = Py_TYPE(self);
-
-    PyObject_GC_UnTrack(self);
-    if (wrapped->weak_references)
-        PyObject_ClearWeakRefs(self);
-    Py_XDECREF(wrapped->function);
-    Py_XDECREF(wrapped->phase);
-    Py_XDECREF(wrapped->dict);
-    PyObject_GC_Del(self);
-    Py_DECREF(type);
-}
-
-static PyObject *function_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
-{
-    struct phase_function *wrapped;
-    PyObject *phase, *function;
-
-    (void)keywords;
-    if (!PyArg_ParseTuple(args, "O!O:PhaseFunction", phase_type, &phase, &function))
-        return NULL;
-    wrapped = PyObject_GC_New(struct phase_function, type);
-    if (!wrapped)
-        return NULL;
-    Py_INCREF(function);
-    Py_INCREF(phase);
-    wrapped->function = function;
-    wrapped->phase = phase;
-    wrapped->dict = NULL;
-    wrapped->weak_references = NULL;
-    wrapped->call = function_call_quickly;
-    PyObject_GC_Track((PyObject *)wrapped);
-    return (PyObject *)wrapped;
-}
-
-static PyTypeObject *make_function_type(void)
-{
-    static PyMethodDef methods[] = {
-        { "__reduce__", function_reduce, METH_NOARGS, NULL },
-        { NULL, NULL, 0, NULL },
-    };
-    static PyMemberDef members[] = {
-        { "__dictoffset__", T_PYSSIZET, offsetof(struct phase_function, dict), READONLY,
-          NULL },
-        { "__weaklistoffset__", T_PYSSIZET,
-          offsetof(struct phase_function, weak_references), READONLY, NULL },
-        { "__vectorcalloffset__", T_PYSSIZET, offsetof(struct phase_function, call),
-          READONLY, NULL },
-        { NULL, 0, 0, 0, NULL },
-    };
-    static PyGetSetDef attributes[] = {
-        { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
-        { NULL, NULL, NULL, NULL, NULL },
-    };
-    static PyType_Slot slots[] = {
-        { Py_tp_new, function_new },
-        { Py_tp_call, function_call },
-        { Py_tp_descr_get, function_get },
-        { Py_tp_repr, function_repr },
-        { Py_tp_methods, methods },
-        { Py_tp_members, members },
-        { Py_tp_getset, attributes },
-        { Py_tp_traverse, function_traverse },
-        { Py_tp_clear, function_clear },
-        { Py_tp_dealloc, function_free },
-        { Py_tp_doc, "A function with a phase around each call." },
-        { 0, NULL },
-    };
-    static PyType_Spec spec = {
-        .name = "lapwing.PhaseFunction",
-        .basicsize = sizeof(struct phase_function),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR,
-        .slots = slots,
-    };
-
-    void *symbol = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
-
-    memcpy(&call_quickly, &symbol, sizeof(symbol)); /* POSIX promises the copy */
-    if (call_quickly)
-        spec.flags |= PY_TPFLAGS_HAVE_VECTORCALL;
-    return (PyTypeObject *)PyType_FromSpec(&spec);
-}
-
-bool py_phase_types_init(PyObject *module)
+bool py_phase_type_init(PyObject *module)
 {
     if (!phase_type)
         phase_type = make_phase_type();
-    if (!phase_function_type)
-        phase_function_type = make_function_type();
-    return phase_type && phase_function_type &&
-           PyModule_AddObjectRef(module, "Phase", (PyObject *)phase_type) == 0 &&
-           PyModule_AddObjectRef(module, "PhaseFunction",
-                                 (PyObject *)phase_function_type) == 0;
+    return phase_type &&
+           PyModule_AddObjectRef(module, "Phase", (PyObject *)phase_type) == 0;
 }

@@ -1,7 +1,8 @@
 """What a program tells of itself: lapwing.step(), phase(), mark(), counter().
 
 They are the agent's own functions, so that nothing is paid for where nobody is
-recording; here is only what decorating needs.
+recording; here is only what decorating needs. What decorates is plain functions: dynamo
+and inspect see through them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
 from typing import Any
 
+from lapwing import _compiled
 from lapwing._agent import agent
+
+_compiled.hide()
 
 step = agent.step
 phase = agent.phase
@@ -42,15 +46,27 @@ def decorate(phase: agent.Phase | None, function: Callable[..., Any]) -> Any:
     elif inspect.isasyncgenfunction(function):
         wrapper = _async_generator_function(phase, function)
     else:
-        wrapper = agent.PhaseFunction(phase, function)
+        wrapper = _function(phase, function)
     return functools.update_wrapper(wrapper, function)
+
+
+def _function(phase: agent.Phase, function: Callable[..., Any]) -> Callable[..., Any]:
+    is_recording = agent.is_recording
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not is_recording():
+            return function(*args, **kwargs)
+        with phase:
+            return function(*args, **kwargs)
+
+    return call
 
 
 def _coroutine_function(
     phase: agent.Phase, function: Callable[..., Any]
 ) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
-        with phase:
+        with agent.phase(phase.name):  # each its own: tasks end in any order
             return await function(*args, **kwargs)
 
     return call
@@ -90,14 +106,14 @@ def _async_generator_function(
         resume = generator.__anext__
         while True:
             try:
-                with phase:
+                with agent.phase(phase.name):
                     value = await resume()
             except StopAsyncIteration:
                 return
             try:
                 sent = yield value
             except GeneratorExit:
-                with phase:
+                with agent.phase(phase.name):
                     await generator.aclose()
                 raise
             except BaseException as error:

@@ -190,7 +190,9 @@ def suspended():
 
     async def main():
         found = [value async for value in avalues(3)]
-        found += await asyncio.gather(task(PAUSE), task(4 * PAUSE))
+        first = asyncio.create_task(task(4 * PAUSE))
+        await asyncio.sleep(2 * PAUSE)
+        found += await asyncio.gather(first, task(6 * PAUSE))
         await asyncio.gather(block(6 * PAUSE), block(PAUSE), block(3 * PAUSE))
         return found
 
