@@ -122,7 +122,8 @@ static bool add_other(struct part *part, struct lw_error *err)
 {
     struct lw_other_calls calls = { 0 };
     struct lw_buf text;
-    bool done = lw_other_calls_init(&calls, &part->view->steps, part->track, err);
+    bool done = lw_other_calls_init(&calls, &part->view->steps, part->track,
+                                    part->is_eval, err);
 
     lw_buf_init(&text, 0);
     for (size_t i = 0; done && i < calls.count && i < OTHER_ROWS; i++) {
@@ -179,7 +180,7 @@ static bool add_phase(struct part *part, uint16_t phase, struct lw_error *err)
     if (!add_spread(part, phase, err))
         return false;
     add_calls(part, phase);
-    return phase != LW_PHASE_OTHER || part->is_eval || add_other(part, err);
+    return phase != LW_PHASE_OTHER || add_other(part, err);
 }
 
 static bool add_part(struct part *part, struct lw_error *err)

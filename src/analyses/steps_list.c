@@ -180,7 +180,7 @@ static bool add_others(struct lw_steps_view *view, const struct lw_step_track *t
     struct lw_other_calls calls = { 0 };
     struct lw_table *table = view->table;
     struct lw_buf text;
-    bool done = lw_other_calls_init(&calls, &view->steps, track, err);
+    bool done = lw_other_calls_init(&calls, &view->steps, track, false, err);
 
     lw_buf_init(&text, 0);
     for (size_t i = 0; done && i < calls.count; i++) {

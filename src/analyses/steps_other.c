@@ -79,7 +79,7 @@ static bool add_sample(struct looking *l, const struct lw_sample *sample, bool i
 }
 
 static bool add_samples(struct looking *l, const struct lw_step_track *track,
-                        struct lw_error *err)
+                        bool is_eval, struct lw_error *err)
 {
     size_t stack_count;
 
@@ -96,7 +96,7 @@ static bool add_samples(struct looking *l, const struct lw_step_track *track,
             continue; /* of sums it is not known when they were */
         piece = lw_steps_at(track, sample->time_ns);
         step = piece && piece->step != LW_NONE ? &track->steps[piece->step] : NULL;
-        if (!step || step->is_eval || step->is_cut)
+        if (!step || step->is_eval != is_eval || step->is_cut)
             continue;
         if (!add_sample(l, sample, piece->phase == LW_PHASE_OTHER, err))
             return false;
@@ -284,12 +284,13 @@ static int compare_calls(const void *a, const void *b)
 
 /* How long other time was is known exactly, and of samples only how it is divided: the
  * calls have so much of it as they have of the samples. */
-static void scale(struct lw_other_calls *calls, const struct lw_step_track *track)
+static void scale(struct lw_other_calls *calls, const struct lw_step_track *track,
+                  bool is_eval)
 {
     double sampled_ns = 0;
 
     for (size_t i = 0; i < track->step_count; i++)
-        if (!track->steps[i].is_eval && !track->steps[i].is_cut)
+        if (track->steps[i].is_eval == is_eval && !track->steps[i].is_cut)
             calls->ns += track->steps[i].ns[LW_PHASE_OTHER];
     for (size_t i = 0; i < calls->count; i++)
         sampled_ns += (double)calls->list[i].ns;
@@ -312,18 +313,19 @@ static bool add_paths(struct looking *l, struct lw_error *err)
 }
 
 bool lw_other_calls_init(struct lw_other_calls *calls, const struct lw_steps *steps,
-                         const struct lw_step_track *track, struct lw_error *err)
+                         const struct lw_step_track *track, bool is_eval,
+                         struct lw_error *err)
 {
     struct looking l = { .profile = steps->profile, .calls = calls };
     bool done;
 
     memset(calls, 0, sizeof(*calls));
     lw_map_init(&l.map);
-    done = add_samples(&l, track, err) && find_paths(&l, err);
+    done = add_samples(&l, track, is_eval, err) && find_paths(&l, err);
     if (done)
         find_loop(&l);
     done = done && add_paths(&l, err);
-    scale(calls, track);
+    scale(calls, track, is_eval);
     lw_mine_release(&l.mine);
     lw_map_release(&l.map);
     lw_free(l.is_mine);

@@ -63,7 +63,8 @@ struct lw_slow_step lw_steps_explain(const struct lw_steps *steps,
 
 /* ---- where the rest went ------------------------------------------------------------ */
 
-/* What was called from the training's loop in the time that no phase has. */
+/* What was called from the loop of training, or evaluation, in the time that no phase
+ * has. */
 struct lw_other_call {
     lw_frame_id function; /* what the loop, or the person's own code below it, called */
     lw_frame_id caller;   /* with the line of the call; 0: it is the loop's own line */
@@ -79,8 +80,8 @@ struct lw_other_calls {
 };
 
 bool lw_other_calls_init(struct lw_other_calls *calls, const struct lw_steps *steps,
-                         const struct lw_step_track *track, struct lw_error *err)
-    LW_MUST_CHECK;
+                         const struct lw_step_track *track, bool is_eval,
+                         struct lw_error *err) LW_MUST_CHECK;
 void lw_other_calls_release(struct lw_other_calls *calls); /* zeroed is fine */
 /* Append "log_metrics (train.py:57)": what was called, and the line that called it. */
 void lw_other_call_add_name(const struct lw_steps *steps,
