@@ -28,6 +28,9 @@ echo "measures how far apart the classes are after each epoch. Why is it slow?"
 # It ends with a summary, the same that `lapwing report` gives later.
 show lapwing run examples/metric_learning/train.py "$@"
 
+# What a step takes, and what runs between them.
+show lapwing report steps
+
 # Which of the program's own functions take the time, with all they call.
 show lapwing report functions --mine --sort cumulative --limit 12
 
