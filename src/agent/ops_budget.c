@@ -10,14 +10,12 @@ static const double most_saved_ms = 10;
 /* The first step to be recorded, of which nothing is known, has at least this. */
 static const double first_ms = 1;
 
-void lw_ops_budget_init(struct lw_ops_budget *budget, uint64_t now,
-                        uint64_t earned_ticks, double op_ticks, double ticks_per_ms)
+void lw_ops_budget_init(struct lw_ops_budget *budget, double op_ticks,
+                        double ticks_per_ms)
 {
     memset(budget, 0, sizeof(*budget));
     budget->op_ticks = op_ticks;
     budget->ticks_per_ms = ticks_per_ms;
-    budget->last_ticks = now;
-    budget->saved_ticks = LW_OPS_SHARE * (double)earned_ticks;
 }
 
 static void earn(struct lw_ops_budget *budget, uint64_t now)

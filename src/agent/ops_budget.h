@@ -7,7 +7,8 @@
  * the first nothing is known: one that spends more than may be is given up (it is not a
  * whole step then) and more is saved for the next.
  *
- * Times are ticks of any one clock. Nothing here locks. */
+ * Times are ticks of any one clock, which may stand still for what shall not earn. Nothing
+ * here locks. */
 #ifndef LW_AGENT_OPS_BUDGET_H
 #define LW_AGENT_OPS_BUDGET_H
 
@@ -26,9 +27,9 @@ struct lw_ops_budget {
     uint64_t steps;       /* bounds that it was asked at */
 };
 
-/* Time earns from NOW on, with what EARNED_TICKS before it earned. */
-void lw_ops_budget_init(struct lw_ops_budget *budget, uint64_t now,
-                        uint64_t earned_ticks, double op_ticks, double ticks_per_ms);
+/* Time earns from the beginning of its clock on. */
+void lw_ops_budget_init(struct lw_ops_budget *budget, double op_ticks,
+                        double ticks_per_ms);
 
 /* A step ends and the next begins; OPS of the one that ends were recorded, if it was
  * (WAS_RECORDED) and is whole. Is the next one to be recorded? */

@@ -328,6 +328,11 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
 
     if (lw_ops_are_live(profile))
         return lw_ops_live(profile, query, table, err);
+    if (lw_query_is_by(query, "phase"))
+        return lw_fail(
+            err, LW_ERR_UNSUPPORTED,
+            "phases of a step are known of runs that lapwing recorded, not of "
+            "this file");
     if (query->compat == LW_COMPAT_TORCH)
         return lw_ops_torch(profile, query, true, table, err);
     s.has |= options.by == LW_OP_ROWS_BY_SHAPE ? BY_SHAPE : 0;
@@ -346,9 +351,9 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
 const struct lw_analysis lw_analysis_ops = {
     .name = "ops",
     .summary = "which ops took the time, on the host and on devices, and the memory",
-    .want = LW_WANT_TRACE | LW_WANT_OPS | LW_WANT_COUNTERS,
+    .want = LW_WANT_TRACE | LW_WANT_OPS | LW_WANT_PHASES | LW_WANT_COUNTERS,
     .sorts_columns = true,
-    .by = "name|shape|stack",
+    .by = "name|shape|stack|phase",
     .compat = "tb|torch",
     .takes_restrictions = true,
     .usual_rows = 30,

@@ -1,4 +1,5 @@
-/* Ops of a recording, by name or by what called them; see analyses/ops_live.h. */
+/* Ops of a recording, by name, by the phase of a step that they ran in, or by what called
+ * them; see analyses/ops_live.h. */
 
 #include "analyses/ops_live.h"
 
@@ -8,11 +9,12 @@
 #include "analyses/op_spans.h"
 #include "analyses/ops.h"
 #include "analyses/ops_columns.h"
+#include "analyses/steps.h"
 #include "base/alloc.h"
 #include "base/text.h"
 #include "model/units.h"
 
-enum { BY_STACK = 1 };
+enum { BY_PHASE = 1, BY_STACK = 2 };
 
 /* clang-format off */
 static const struct lw_ops_column columns[] = {
@@ -24,6 +26,7 @@ static const struct lw_ops_column columns[] = {
     { { "host_longest_ns", "longest", LW_UNIT_NS, false }, 0 },
     { { "name", "op", LW_UNIT_TEXT, true }, 0 },
     { { "kind", "kind", LW_UNIT_TEXT, false }, 0 },
+    { { "phase", "phase", LW_UNIT_TEXT, false }, BY_PHASE },
     { { "stack", "called from", LW_UNIT_TEXT, true }, BY_STACK },
 };
 /* clang-format on */
@@ -34,11 +37,54 @@ struct showing {
     const struct lw_profile *profile;
     const struct lw_query *query;
     struct lw_op_spans ops;
-    struct lw_strings *texts; /* owned; by stack: of callers */
-    lw_string_id *callers;    /* owned; of each stack, its text */
-    unsigned has;             /* BY_PHASE */
+    struct lw_steps steps;               /* by phase */
+    const struct lw_step_track **tracks; /* owned; of each thread, whose steps its ops
+                                            are in; NULL: nobody's */
+    struct lw_strings *texts;            /* owned; by stack: of callers */
+    lw_string_id *callers;               /* owned; of each stack, its text */
+    unsigned has;                        /* BY_PHASE */
     struct lw_table *table;
 };
+
+/* ---- phases ------------------------------------------------------------------------- */
+
+/* A thread's ops are in its own steps; those of a thread that has none (autograd's) in the
+ * steps of the one that trains in its process. */
+static bool find_tracks(struct showing *s, struct lw_error *err)
+{
+    const struct lw_profile *profile = s->profile;
+    const struct lw_step_track **mains; /* of each process: the one with most steps */
+
+    s->tracks = lw_zalloc(profile->thread_count + 1, sizeof(*s->tracks), err);
+    mains =
+        s->tracks ? lw_zalloc(profile->process_count + 1, sizeof(*mains), err) : NULL;
+    if (!mains)
+        return false;
+    for (size_t i = 0; i < s->steps.track_count; i++) {
+        const struct lw_step_track *track = &s->steps.tracks[i];
+        const struct lw_step_track **most = &mains[track->process];
+
+        s->tracks[track->thread] = track;
+        if (!*most || track->step_count > (*most)->step_count)
+            *most = track;
+    }
+    for (size_t i = 0; i < profile->thread_count; i++)
+        if (!s->tracks[i])
+            s->tracks[i] = mains[profile->threads[i].process];
+    lw_free(mains);
+    return true;
+}
+
+/* The phase that an op began in, from 1; 0: it was in no step. */
+static uint32_t phase_of(const void *owner, const struct lw_span *span)
+{
+    const struct showing *s = owner;
+    const struct lw_step_track *track = s->tracks[span->thread];
+    const struct lw_step_piece *piece =
+        track ? lw_steps_at(track, span->start_ns) : NULL;
+
+    return piece && piece->step != LW_NONE ? piece->phase + 1u : 0;
+}
 
 /* ---- callers ------------------------------------------------------------------------ */
 
@@ -101,7 +147,10 @@ static bool sum_up(struct showing *s, const bool *threads, struct lw_error *err)
     if (s->has & BY_STACK)
         return name_callers(s, err) &&
                lw_op_spans_init(&s->ops, s->profile, threads, callers_of, s, err);
-    return lw_op_spans_init(&s->ops, s->profile, threads, NULL, NULL, err);
+    if (!(s->has & BY_PHASE))
+        return lw_op_spans_init(&s->ops, s->profile, threads, NULL, NULL, err);
+    return lw_steps_init(&s->steps, s->profile, NULL, err) && find_tracks(s, err) &&
+           lw_op_spans_init(&s->ops, s->profile, threads, phase_of, s, err);
 }
 
 /* ---- when ops were recorded --------------------------------------------------------- */
@@ -168,25 +217,23 @@ static void add_row(const struct showing *s, const struct lw_op_span_row *row)
     lw_ops_add_word(table, frame->kind == LW_FRAME_OP ? "op" : "range");
     if (s->has && row->group == 0)
         lw_table_add_none(table);
+    else if (s->has & BY_PHASE)
+        lw_ops_add_word(table, s->steps.phases[row->group - 1].text);
     else if (s->has & BY_STACK)
         lw_table_add_text(table, lw_strings_text(s->texts, row->group),
                           lw_strings_len(s->texts, row->group));
 }
 
-/* "12,345 ops of 41 kinds; 12.3 ms on the host" */
+/* "12,345 ops in 41 rows; 12.3 ms on the host" */
 static void set_title(const struct showing *s)
 {
     struct lw_buf text;
-    size_t kinds = 0;
 
-    for (size_t i = 0; i < s->ops.count; i++)
-        kinds +=
-            lw_profile_frame(s->profile, s->ops.rows[i].frame)->kind == LW_FRAME_OP;
     lw_buf_init(&text, 0);
     lw_units_add_count(&text, (int64_t)s->ops.op_count);
-    lw_buf_add_text(&text, " ops of ");
-    lw_units_add_count(&text, (int64_t)kinds);
-    lw_buf_addf(&text, " kind%s; ", kinds == 1 ? "" : "s");
+    lw_buf_add_text(&text, " ops in ");
+    lw_units_add_count(&text, (int64_t)s->ops.count);
+    lw_buf_addf(&text, " row%s; ", s->ops.count == 1 ? "" : "s");
     lw_units_add_ns(&text, s->ops.self_ns);
     lw_buf_add_text(&text, " on the host");
     lw_table_set_title(s->table, "%s", lw_analysis_text(s->table, &text));
@@ -284,6 +331,11 @@ static bool check_rows(const struct showing *s, struct lw_error *err)
         return lw_fail(err, LW_ERR_UNSUPPORTED,
                        "this run does not have what called its ops: record it with "
                        "--calls as well (lapwing run --calls --ops=all)");
+    if (s->has & BY_PHASE && s->steps.track_count == 0)
+        return lw_fail(
+            err, LW_ERR_UNSUPPORTED,
+            "this run has no steps of a training, whose phases its ops could "
+            "be in");
     return true;
 }
 
@@ -293,7 +345,9 @@ bool lw_ops_live(const struct lw_profile *profile, const struct lw_query *query,
     struct showing s = {
         .profile = profile,
         .query = query,
-        .has = lw_query_is_by(query, "stack") ? BY_STACK : 0,
+        .has = lw_query_is_by(query, "phase")   ? BY_PHASE
+               : lw_query_is_by(query, "stack") ? BY_STACK
+                                                : 0,
         .table = table,
     };
     struct windows windows = { 0 };
@@ -304,6 +358,8 @@ bool lw_ops_live(const struct lw_profile *profile, const struct lw_query *query,
            sum_up(&s, threads, err) && check_rows(&s, err) &&
            add_windows(&s, &windows, err) && make_table(&s, &windows, err);
     lw_op_spans_release(&s.ops);
+    lw_steps_release(&s.steps);
+    lw_free(s.tracks);
     lw_strings_free(s.texts);
     lw_free(s.callers);
     lw_free(threads);

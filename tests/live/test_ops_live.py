@@ -53,9 +53,10 @@ def ops(lapwing: str, folder: Path, *options: str) -> dict[str, int]:
 def whole(
     lapwing: str, torch_python: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, Any]]:
-    """A run with --ops=all of a training that counts its own ops."""
+    """A run with --ops=all of a training that counts its own ops; with its calls."""
     folder = tmp_path_factory.mktemp("ops")
-    printed = record(lapwing, ["--ops=all"], [torch_python, TRAINING], folder)
+    options = ["--calls", "--ops=all"]
+    printed = record(lapwing, options, [torch_python, TRAINING], folder)
     return folder, json.loads(printed)
 
 
@@ -79,6 +80,31 @@ def test_ops_of_other_threads_and_forked_children_are_there(
     assert "aten::square" not in ops(lapwing, folder, "--process", str(truth["pid"]))
     # which leaves before the range's end
     assert everywhere["forks"] == 1
+
+
+def test_ops_are_in_the_phases_of_steps(
+    lapwing: str, whole: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, truth = whole
+    table = report(lapwing, folder, "--by", "phase", "--process", str(truth["pid"]))
+    phases = {(row["name"], row["phase"]): row["calls"] for row in table["rows"]}
+    steps = truth["steps"]
+    assert phases["aten::addmm", "forward"] == 2 * steps
+    assert phases["AddmmBackward0", "backward"] == 2 * steps
+    assert phases["aten::mse_loss", "loss"] == steps
+    assert phases["aten::sin", None] == 50  # of a thread, when no step was
+
+
+def test_ops_are_told_apart_by_what_called_them(
+    lapwing: str, whole: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, truth = whole
+    table = report(lapwing, folder, "--by", "stack", "--depth", "1")
+    rows = {(row["name"], row["stack"]): row["calls"] for row in table["rows"]}
+    callers = [stack for name, stack in rows if name == "aten::sin"]
+    assert len(callers) == 1 and callers[0].startswith("ops_training.py:")
+    assert callers[0].endswith("(work)")
+    assert rows["aten::sin", callers[0]] == 50
 
 
 def test_no_op_was_lost(lapwing: str, whole: tuple[Path, dict[str, Any]]) -> None:

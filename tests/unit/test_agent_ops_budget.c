@@ -15,7 +15,7 @@ struct story {
 static void begin(struct story *s)
 {
     *s = (struct story){ .now = 1000000000 };
-    lw_ops_budget_init(&s->budget, s->now, 1000000000, 300, 1e6);
+    lw_ops_budget_init(&s->budget, 300, 1e6);
 }
 
 /* One step of OPS ops and WORK_NS; ops are looked at every 1,000. */
