@@ -71,7 +71,9 @@ static inline PyMethodDef *py_descriptor_definition(PyObject *descriptor)
 /* Where a type (PyTypeObject) has some of its functions: the same place in every version
  * of 3.10 to 3.15 (GIL builds); py_patch_works() sees whether it is so. */
 enum py_type_slot {
+    PY_SLOT_NAME = 24, /* const char *: of a class made by Python code, its bare name */
     PY_SLOT_CALL = 128,
+    PY_SLOT_INIT = 296,
     PY_SLOT_NEW = 312,
     PY_SLOT_FINALIZE = 392,
 };

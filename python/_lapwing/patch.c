@@ -8,19 +8,19 @@
 
 #include "tracer.h"
 
-static void **slot_of(PyTypeObject *type, enum py_type_slot slot)
+/* Should it lie in memory that may not be written, the kernel says so where a plain store
+ * would end the program. */
+static bool write_pointer(void *at, void *value)
 {
-    return (void **)((char *)type + slot);
+    struct iovec from = { &value, sizeof(value) };
+    struct iovec to = { at, sizeof(value) };
+
+    return process_vm_writev(getpid(), &from, 1, &to, 1, 0) == (ssize_t)sizeof(value);
 }
 
-void *py_patch_get_slot(PyTypeObject *type, enum py_type_slot slot)
+bool py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *function)
 {
-    return *slot_of(type, slot);
-}
-
-void py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *function)
-{
-    *slot_of(type, slot) = function;
+    return write_pointer((char *)type + slot, function);
 }
 
 static PyObject *trial_call(PyObject *self, PyObject *args, PyObject *keywords)
@@ -35,6 +35,12 @@ static PyObject *trial_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     Py_RETURN_NONE;
 }
 
+static int trial_init(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    (void)self, (void)args, (void)keywords;
+    return 0;
+}
+
 static void trial_finalize(PyObject *self)
 {
     (void)self;
@@ -45,6 +51,7 @@ bool py_patch_works(void)
 {
     static PyType_Slot slots[] = {
         { Py_tp_call, trial_call },
+        { Py_tp_init, trial_init },
         { Py_tp_new, trial_new },
         { Py_tp_finalize, trial_finalize },
         { 0, NULL },
@@ -57,27 +64,16 @@ bool py_patch_works(void)
     };
     PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(&spec);
     bool works =
-        type &&
-        py_patch_get_slot(type, PY_SLOT_CALL) == PyType_GetSlot(type, Py_tp_call) &&
-        py_patch_get_slot(type, PY_SLOT_NEW) == PyType_GetSlot(type, Py_tp_new) &&
-        py_patch_get_slot(type, PY_SLOT_FINALIZE) ==
-            PyType_GetSlot(type, Py_tp_finalize);
+        type && py_patch_get_slot(type, PY_SLOT_CALL) == (void *)trial_call &&
+        py_patch_get_slot(type, PY_SLOT_INIT) == (void *)trial_init &&
+        py_patch_get_slot(type, PY_SLOT_NEW) == (void *)trial_new &&
+        py_patch_get_slot(type, PY_SLOT_FINALIZE) == (void *)trial_finalize &&
+        strcmp((const char *)py_patch_get_slot(type, PY_SLOT_NAME), spec.name) == 0;
 
     if (!type)
         PyErr_Clear();
     Py_XDECREF(type);
     return works;
-}
-
-/* The definition is a table of torch's own. Should it lie in memory that may not be
- * written, the kernel says so where a plain store would end the program. */
-static bool write_function(PyCFunction *at, py_keywords_function function)
-{
-    struct iovec from = { &function, sizeof(function) };
-    struct iovec to = { at, sizeof(function) };
-
-    return process_vm_writev(getpid(), &from, 1, &to, 1, 0) ==
-           (ssize_t)sizeof(function);
 }
 
 bool py_patch_method(PyObject *type, const char *name, py_keywords_function ours,
@@ -94,7 +90,7 @@ bool py_patch_method(PyObject *type, const char *name, py_keywords_function ours
     if (definition && strcmp(definition->ml_name, name) == 0 &&
         definition->ml_flags == (METH_VARARGS | METH_KEYWORDS)) {
         memcpy(original, &definition->ml_meth, sizeof(*original));
-        done = write_function(&definition->ml_meth, ours);
+        done = write_pointer(&definition->ml_meth, (void *)ours);
     }
     Py_XDECREF(descriptor);
     return done;

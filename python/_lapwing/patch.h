@@ -19,9 +19,14 @@ typedef PyObject *(*py_keywords_function)(PyObject *self, PyObject *args,
 /* Whether this Python's types are as compat.h says; asked once, before the others. */
 bool py_patch_works(void);
 
-/* What TYPE, a class made by Python code, has in SLOT. */
-void *py_patch_get_slot(PyTypeObject *type, enum py_type_slot slot);
-void py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *function);
+/* What TYPE has in SLOT. */
+static inline void *py_patch_get_slot(PyTypeObject *type, enum py_type_slot slot)
+{
+    return *(void **)((char *)type + slot);
+}
+
+/* False: it may not be changed. */
+bool py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *function);
 
 /* Have the method NAME of TYPE, a C method with keywords, call OURS; *ORIGINAL is what it
  * called before. False, with no exception set: there is no such method. */

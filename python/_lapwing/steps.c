@@ -54,15 +54,34 @@ PyObject *py_steps_find(PyObject *object, const char *path)
     return object;
 }
 
+enum { KNOWN_CLASSES = 64, NAME_BYTES = 48 };
+
+/* A class may die and another take its place in memory, so its name is compared too. */
+static struct known_class {
+    const PyTypeObject *type;
+    const char *phase;
+    uint32_t number;
+    char name[NAME_BYTES];
+} known_classes[KNOWN_CLASSES];
+
 uint32_t py_steps_number(const char *phase, PyTypeObject *type)
 {
-    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
-    const char *text =
-        name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    uint32_t number = py_phase_number(phase, text ? text : "");
+    const char *name = py_patch_get_slot(type, PY_SLOT_NAME);
+    const char *dot = strrchr(name, '.'); /* a class made by C has its module's */
+    uintptr_t hash =
+        ((uintptr_t)type >> 4) ^ ((uintptr_t)type >> 12) ^ (uintptr_t)phase;
+    struct known_class *known = &known_classes[hash % KNOWN_CLASSES];
+    uint32_t number;
 
-    Py_XDECREF(name);
-    PyErr_Clear();
+    if (dot)
+        name = dot + 1;
+    if (known->type == type && known->phase == phase && strcmp(known->name, name) == 0)
+        return known->number;
+    number = py_phase_number(phase, name);
+    if (strlen(name) < NAME_BYTES) {
+        *known = (struct known_class){ type, phase, number, "" };
+        memcpy(known->name, name, strlen(name) + 1);
+    }
     return number;
 }
 
@@ -91,6 +110,36 @@ bool py_steps_may_ask(PyObject *tensor)
     Py_XDECREF(count);
     PyErr_Clear();
     return may;
+}
+
+/* ---- names of attributes ------------------------------------------------------------- */
+
+struct py_steps_names py_steps_names;
+
+static bool make_names(void)
+{
+    static const struct {
+        PyObject **name;
+        const char *text;
+    } all[] = {
+        { &py_steps_names.parameters, "_parameters" },
+        { &py_steps_names.modules, "_modules" },
+        { &py_steps_names.training, "training" },
+        { &py_steps_names.original, "_orig_mod" },
+        { &py_steps_names.requires_grad, "requires_grad" },
+        { &py_steps_names.accumulate_grad, "accumulate_grad" },
+        { &py_steps_names.device, "device" },
+        { &py_steps_names.type, "type" },
+        { &py_steps_names.collate_fn, "collate_fn" },
+        { &py_steps_names.dataset, "dataset" },
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (!(*all[i].name = PyUnicode_InternFromString(all[i].text))) {
+            PyErr_Clear();
+            return false;
+        }
+    return true;
 }
 
 /* ---- putting it in place ------------------------------------------------------------ */
@@ -138,7 +187,7 @@ void py_steps_hook(PyObject *torch)
     plain_types[0] = (PyTypeObject *)py_steps_find(torch, "Tensor");
     plain_types[1] = (PyTypeObject *)py_steps_find(torch, "nn.Parameter");
     mode_count = py_steps_find(torch, "_C._len_torch_function_stack");
-    if (!py_patch_works()) {
+    if (!make_names() || !py_patch_works()) {
         tell_missing(torch, "all");
         return;
     }

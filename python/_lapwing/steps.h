@@ -64,8 +64,15 @@ PyObject *py_steps_after(PyObject *function, PyObject *callback);
 /* The attribute PATH ("autograd.profiler") of OBJECT, or NULL with no exception set. */
 PyObject *py_steps_find(PyObject *object, const char *path);
 
-/* The number of PHASE of a class; no exception may be set. */
+/* The number of PHASE, a constant, of a class. */
 uint32_t py_steps_number(const char *phase, PyTypeObject *type);
+
+/* Names of attributes, made once. */
+struct py_steps_names {
+    PyObject *parameters, *modules, *training, *original, *requires_grad;
+    PyObject *accumulate_grad, *device, *type, *collate_fn, *dataset;
+};
+extern struct py_steps_names py_steps_names;
 
 /* Put a phase on the thread's track. */
 void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks);

@@ -13,6 +13,7 @@
 struct wrapper {
     PyObject_HEAD PyObject *function; /* owned */
     PyObject *callback;               /* for `after`; owned, or NULL */
+    uint32_t number;                  /* of a collate function; 0: not asked for yet */
     PyObject *(*call)(struct wrapper *wrapper, PyObject *args, PyObject *keywords);
 };
 
@@ -116,6 +117,7 @@ static PyObject *wrap(PyObject *function, PyObject *callback,
     Py_XINCREF(callback);
     wrapper->function = function;
     wrapper->callback = callback;
+    wrapper->number = 0;
     wrapper->call = call;
     PyObject_GC_Track((PyObject *)wrapper);
     return (PyObject *)wrapper;
@@ -175,25 +177,26 @@ static PyObject *call_collate(struct wrapper *wrapper, PyObject *args,
     struct py_steps_thread *thread = &py_steps_thread;
     bool is_told = thread->fetch_ticks != 0;
     uint64_t start_ticks = is_told ? py_phase_begin() : 0;
-    uint32_t number = start_ticks ? collate_number(wrapper->function) : 0;
     PyObject *result;
 
     end_fetch(thread, start_ticks);
+    if (start_ticks && wrapper->number == 0)
+        wrapper->number = collate_number(wrapper->function);
     result = PyObject_Call(wrapper->function, args, keywords);
     if (start_ticks)
-        py_steps_write(number, start_ticks, lw_ticks_now(py_tracer.use_tsc));
+        py_steps_write(wrapper->number, start_ticks, lw_ticks_now(py_tracer.use_tsc));
     return result;
 }
 
 /* Have FETCHER call its collate function through us. */
 static void wrap_collate(PyObject *fetcher)
 {
-    PyObject *function = PyObject_GetAttrString(fetcher, "collate_fn");
+    PyObject *function = PyObject_GetAttr(fetcher, py_steps_names.collate_fn);
     PyObject *wrapper = NULL;
 
     if (function && Py_TYPE(function) != wrapper_type)
         wrapper = wrap(function, NULL, call_collate);
-    if (wrapper && PyObject_SetAttrString(fetcher, "collate_fn", wrapper) < 0)
+    if (wrapper && PyObject_SetAttr(fetcher, py_steps_names.collate_fn, wrapper) < 0)
         PyErr_Clear();
     Py_XDECREF(wrapper);
     Py_XDECREF(function);
@@ -202,7 +205,7 @@ static void wrap_collate(PyObject *fetcher)
 
 static uint32_t fetch_number(PyObject *fetcher)
 {
-    PyObject *dataset = PyObject_GetAttrString(fetcher, "dataset");
+    PyObject *dataset = PyObject_GetAttr(fetcher, py_steps_names.dataset);
     uint32_t number;
 
     PyErr_Clear();

@@ -10,12 +10,17 @@ unsigned py_steps_backwards;
 
 /* Tensor.backward() and torch.autograd.backward() accumulate into .grad; what does not is
  * torch.autograd.grad(). */
-static const char *who_asks(PyObject *keywords)
+static uint32_t backward_number(PyObject *keywords)
 {
+    static uint32_t numbers[2]; /* the program's backward(), its grad() */
     PyObject *accumulates =
-        keywords ? PyDict_GetItemString(keywords, "accumulate_grad") : NULL;
+        keywords ? PyDict_GetItemWithError(keywords, py_steps_names.accumulate_grad)
+                 : NULL;
+    bool is_grad = accumulates == Py_False;
 
-    return accumulates == Py_False ? "grad" : "";
+    if (numbers[is_grad] == 0)
+        numbers[is_grad] = py_phase_number("backward", is_grad ? "grad" : "");
+    return numbers[is_grad];
 }
 
 static PyObject *run_backward(PyObject *self, PyObject *args, PyObject *keywords)
@@ -23,7 +28,7 @@ static PyObject *run_backward(PyObject *self, PyObject *args, PyObject *keywords
     struct py_steps_thread *thread = &py_steps_thread;
     bool is_told = thread->inside == 0;
     uint64_t start_ticks = is_told ? py_phase_begin() : 0;
-    uint32_t number = start_ticks ? py_phase_number("backward", who_asks(keywords)) : 0;
+    uint32_t number = start_ticks ? backward_number(keywords) : 0;
     PyObject *result;
 
     thread->inside++;
@@ -51,9 +56,9 @@ bool py_steps_hook_backward(PyObject *torch)
 /* COPY is TENSOR on a device, where it was not before. */
 static bool is_transfer(PyObject *tensor, PyObject *copy)
 {
-    PyObject *from = PyObject_GetAttrString(tensor, "device");
-    PyObject *to = PyObject_GetAttrString(copy, "device");
-    PyObject *kind = to ? PyObject_GetAttrString(to, "type") : NULL;
+    PyObject *from = PyObject_GetAttr(tensor, py_steps_names.device);
+    PyObject *to = PyObject_GetAttr(copy, py_steps_names.device);
+    PyObject *kind = to ? PyObject_GetAttr(to, py_steps_names.type) : NULL;
     bool is_moved = from && kind && PyObject_RichCompareBool(from, to, Py_NE) == 1 &&
                     PyUnicode_Check(kind) &&
                     PyUnicode_CompareWithASCIIString(kind, "cpu") != 0;

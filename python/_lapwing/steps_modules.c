@@ -1,11 +1,10 @@
 /* Calls of modules. `model(x)` is a call of the slot that its class has for calls, and of
  * those that nest only the outermost is told: "forward", "loss" or "eval".
  *
- * A class made from another has its slots, so hooking nn.Module and the classes that torch
- * brings is enough for nearly all that come after. What has a __call__ of its own (what
- * torch.compile gives, for one) gets the interpreter's slot again, and so does every class
- * when nn.Module itself is given another __call__ (torch.fx does, while it traces): now and
- * then all classes are looked through again.
+ * Each class has a slot of its own: those that there are get ours at once, a new one when
+ * `type` has made it. A class that is given another __call__ gets the interpreter's slot
+ * again, and if that is nn.Module (torch.fx does it, while it traces), all get it: now and
+ * then all classes are looked through.
  *
  * Nothing is stored in a module, or of it: a model may be pickled, copied, compiled,
  * replaced and forgotten as ever. */
@@ -19,8 +18,8 @@ static struct {
     PyTypeObject *loss;        /* torch.nn.modules.loss._Loss, or NULL */
     PyTypeObject *compiled;    /* torch._dynamo's OptimizedModule, once there is one */
     PyObject *is_grad_enabled; /* of torch._C */
-    PyObject *parameters, *modules, *training, *original; /* names of attributes */
-    ternaryfunc call; /* the interpreter's: looks up __call__ and calls it */
+    ternaryfunc call;          /* the interpreter's: looks up __call__ and calls it */
+    initproc init_class;       /* what `type` had */
 } torch;
 
 /* ---- which phase a call was ------------------------------------------------------- */
@@ -63,11 +62,11 @@ static bool has_parameters(PyObject *module)
     waiting[0] = module;
     while (seen < count) {
         PyObject *next = waiting[seen++];
-        PyObject *children = own_attribute(next, torch.modules);
+        PyObject *children = own_attribute(next, py_steps_names.modules);
         PyObject *key, *value;
         Py_ssize_t at = 0;
 
-        if (holds_any(own_attribute(next, torch.parameters)))
+        if (holds_any(own_attribute(next, py_steps_names.parameters)))
             return true;
         while (children && PyDict_Check(children) &&
                PyDict_Next(children, &at, &key, &value)) {
@@ -90,7 +89,7 @@ static enum gradient tensor_gradient(PyObject *value)
 
     if (!py_steps_may_ask(value))
         return GRADIENT_UNKNOWN;
-    requires_grad = PyObject_GetAttrString(value, "requires_grad");
+    requires_grad = PyObject_GetAttr(value, py_steps_names.requires_grad);
     if (requires_grad)
         answer = requires_grad == Py_True ? GRADIENT_YES : GRADIENT_NO;
     else
@@ -141,7 +140,7 @@ static const char *phase_of(PyObject *module, PyObject *result)
 {
     bool is_loss = torch.loss && PyType_IsSubtype(Py_TYPE(module), torch.loss);
 
-    if (!grad_is_on() || own_attribute(module, torch.training) == Py_False)
+    if (!grad_is_on() || own_attribute(module, py_steps_names.training) == Py_False)
         return "eval";
     if (!is_loss && has_parameters(module))
         return "forward";
@@ -156,9 +155,9 @@ static PyTypeObject *class_of(PyObject *module)
     PyObject *children, *original = NULL;
 
     if (torch.compiled && Py_TYPE(module) == torch.compiled) {
-        children = own_attribute(module, torch.modules);
+        children = own_attribute(module, py_steps_names.modules);
         if (children && PyDict_Check(children))
-            original = PyDict_GetItemWithError(children, torch.original);
+            original = PyDict_GetItemWithError(children, py_steps_names.original);
     }
     return Py_TYPE(original ? original : module);
 }
@@ -209,6 +208,14 @@ static PyObject *call_module(PyObject *self, PyObject *args, PyObject *keywords)
 
 /* ---- classes ----------------------------------------------------------------------- */
 
+static void hook_class(PyTypeObject *class)
+{
+    if (py_patch_get_slot(class, PY_SLOT_CALL) == (void *)torch.call &&
+        !py_patch_set_slot(class, PY_SLOT_CALL, (void *)call_module)) {
+        /* Then its calls are not told. */
+    }
+}
+
 /* What torch.compile gives, found where dynamo has it once it is loaded. */
 static void find_compiled(void)
 {
@@ -249,6 +256,17 @@ static PyObject *all_classes(void)
     return classes;
 }
 
+/* `type` has made a class. Those of another metaclass wait for the next look. */
+static int init_class(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    PyTypeObject *class = (PyTypeObject *)self;
+    int result = torch.init_class(self, args, keywords);
+
+    if (result == 0 && PyType_IsSubtype(class, (PyTypeObject *)torch.module))
+        hook_class(class);
+    return result;
+}
+
 bool py_steps_classes_changed(void)
 {
     return torch.call && py_patch_get_slot((PyTypeObject *)torch.module,
@@ -265,12 +283,8 @@ void py_steps_see_classes(void)
     PyErr_Fetch(&type, &value, &traceback);
     find_compiled();
     classes = all_classes();
-    for (Py_ssize_t i = 0; classes && i < PyList_Size(classes); i++) {
-        PyTypeObject *class = (PyTypeObject *)PyList_GetItem(classes, i);
-
-        if (py_patch_get_slot(class, PY_SLOT_CALL) == (void *)torch.call)
-            py_patch_set_slot(class, PY_SLOT_CALL, (void *)call_module);
-    }
+    for (Py_ssize_t i = 0; classes && i < PyList_Size(classes); i++)
+        hook_class((PyTypeObject *)PyList_GetItem(classes, i));
     Py_XDECREF(classes);
     PyErr_Clear();
     PyErr_Restore(type, value, traceback);
@@ -281,16 +295,12 @@ bool py_steps_hook_modules(PyObject *module)
     torch.module = py_steps_find(module, "nn.Module");
     torch.loss = (PyTypeObject *)py_steps_find(module, "nn.modules.loss._Loss");
     torch.is_grad_enabled = py_steps_find(module, "_C.is_grad_enabled");
-    torch.parameters = PyUnicode_InternFromString("_parameters");
-    torch.modules = PyUnicode_InternFromString("_modules");
-    torch.training = PyUnicode_InternFromString("training");
-    torch.original = PyUnicode_InternFromString("_orig_mod");
-    PyErr_Clear();
-    if (!torch.module || !PyType_Check(torch.module) || !torch.is_grad_enabled ||
-        !torch.parameters || !torch.modules || !torch.training || !torch.original)
+    if (!torch.module || !PyType_Check(torch.module) || !torch.is_grad_enabled)
         return false;
     torch.call =
         (ternaryfunc)py_patch_get_slot((PyTypeObject *)torch.module, PY_SLOT_CALL);
+    torch.init_class = (initproc)py_patch_get_slot(&PyType_Type, PY_SLOT_INIT);
     py_steps_see_classes();
-    return true;
+    return !py_steps_classes_changed() &&
+           py_patch_set_slot(&PyType_Type, PY_SLOT_INIT, (void *)init_class);
 }

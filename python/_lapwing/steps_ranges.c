@@ -148,7 +148,6 @@ bool py_steps_hook_ranges(PyObject *torch)
     torch_finalize = (destructor)py_patch_get_slot(type, PY_SLOT_FINALIZE);
     new_takes_arguments =
         (void *)torch_new != PyType_GetSlot(&PyBaseObject_Type, Py_tp_new);
-    py_patch_set_slot(type, PY_SLOT_NEW, (void *)new_range);
-    py_patch_set_slot(type, PY_SLOT_FINALIZE, (void *)end_range);
-    return true;
+    return py_patch_set_slot(type, PY_SLOT_FINALIZE, (void *)end_range) &&
+           py_patch_set_slot(type, PY_SLOT_NEW, (void *)new_range);
 }

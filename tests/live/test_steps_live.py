@@ -37,21 +37,22 @@ def record(
     )
 
 
-def code(lapwing: str, folder: Path, text: str) -> tuple[str, list[Phase]]:
+def code(lapwing: str, python: str, folder: Path, text: str) -> tuple[str, list[Phase]]:
     """What the program TEXT printed under `lapwing run`, and its phases."""
     (folder / "prog.py").write_text(text)
-    done = record(lapwing, ["prog.py"], folder)
+    done = record(lapwing, [python, "prog.py"], folder)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout, read_phases(folder / "x.lap")
 
 
 @pytest.fixture(scope="session")
 def loops(
-    lapwing: str, tmp_path_factory: pytest.TempPathFactory
+    lapwing: str, torch_python: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, dict[str, Any]], list[Phase]]:
     """What each loop timed, and the phases of all; one process, to load torch once."""
     folder = tmp_path_factory.mktemp("loops")
-    done = record(lapwing, [str(PROGRAMS / "loops" / "several.py"), *LOOPS], folder)
+    program = str(PROGRAMS / "loops" / "several.py")
+    done = record(lapwing, [torch_python, program, *LOOPS], folder)
     assert (done.returncode, done.stderr) == (0, "")
     timed = [json.loads(line) for line in done.stdout.splitlines()]
     return {one["loop"]: one for one in timed}, read_phases(folder / "x.lap")
@@ -197,10 +198,12 @@ optimizer.step()
 """
 
 
-def test_only_what_a_training_does_is_told(lapwing: str, tmp_path: Path) -> None:
+def test_only_what_a_training_does_is_told(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
     """Not a transform or an augmentation, nor a checkpoint's second forward; and what
     an exception ends is ended."""
-    printed, phases = code(lapwing, tmp_path, ODD)
+    printed, phases = code(lapwing, torch_python, tmp_path, ODD)
     assert printed == "key\nno\nzero\n"
     first = [p for p in phases if p.thread == phases[0].thread]
     data = "_SingleProcessDataLoaderIter"
@@ -225,14 +228,18 @@ def test_only_what_a_training_does_is_told(lapwing: str, tmp_path: Path) -> None
 
 
 CHILDREN = """
-import multiprocessing as mp, os, sys
+import multiprocessing as mp
 def child(how):
     import torch
-    layer = torch.nn.Linear(2, 2)
-    layer(torch.ones(2)).sum().backward()
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 2)
+        def forward(self, x):
+            return self.layer(self.layer(x))
+    Net()(torch.ones(2)).sum().backward()
 if __name__ == "__main__":
-    if sys.argv[1:] != ["-"]:
-        import torch
+    import torch
     for how in ("spawn", "fork"):
         process = mp.get_context(how).Process(target=child, args=(how,))
         process.start()
@@ -241,26 +248,32 @@ if __name__ == "__main__":
 """
 
 
-def test_children_are_seen_however_they_start(lapwing: str, tmp_path: Path) -> None:
-    phases = code(lapwing, tmp_path, CHILDREN)[1]
+def test_children_are_seen_however_they_start(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    """And from their first call on: a class that was just made is seen too."""
+    phases = code(lapwing, torch_python, tmp_path, CHILDREN)[1]
     by_process = Counter((p.pid, p.name) for p in phases)
     assert len({p.pid for p in phases}) == 2
     assert set(by_process.values()) == {1} and len(by_process) == 4
 
 
-def test_no_steps_leaves_torch_alone(lapwing: str, tmp_path: Path) -> None:
+def test_no_steps_leaves_torch_alone(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
     text = (
         "import sys; before = list(sys.meta_path)\n"
         "import torch; torch.nn.Linear(2, 2)(torch.ones(2)).sum().backward()\n"
         "print(before == sys.meta_path)\n"
     )
     (tmp_path / "prog.py").write_text(text)
-    done = record(lapwing, ["--no-steps", "--ops=off", "prog.py"], tmp_path)
+    options = ["--no-steps", "--ops=off", "--torch=off"]
+    done = record(lapwing, [*options, torch_python, "prog.py"], tmp_path)
     assert (done.stdout, done.stderr) == ("True\n", "")
     assert read_phases(tmp_path / "x.lap") == []
 
 
-def test_torch_is_as_it_was(lapwing: str, tmp_path: Path) -> None:
+def test_torch_is_as_it_was(lapwing: str, torch_python: str, tmp_path: Path) -> None:
     """Signatures, sources, pickles, tracebacks, graph breaks: the program sees no
     difference, and a model that was saved loads without us."""
     program = str(PROGRAMS / "torch_unchanged.py")
@@ -269,11 +282,10 @@ def test_torch_is_as_it_was(lapwing: str, tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         if name == "with":
-            done = record(lapwing, [program, "."], folder)
+            done = record(lapwing, [torch_python, program, "."], folder)
         else:
-            done = subprocess.run(
-                ["python3", program, "."], cwd=folder, text=True, capture_output=True
-            )
+            words = [torch_python, program, "."]
+            done = subprocess.run(words, cwd=folder, text=True, capture_output=True)
         assert (done.returncode, done.stderr) == (0, "")
         shown.append(done.stdout.splitlines())
     assert shown[0] == shown[1]
@@ -283,7 +295,6 @@ def test_torch_is_as_it_was(lapwing: str, tmp_path: Path) -> None:
         "__main__.Net = torch_unchanged.Net\n"
         "print(torch.load('model.pt', weights_only=False)(torch.ones(1, 4)).shape)\n"
     )
-    loaded = subprocess.run(
-        ["python3", "-c", load], cwd=tmp_path / "with", text=True, capture_output=True
-    )
+    words, folder = [torch_python, "-c", load], tmp_path / "with"
+    loaded = subprocess.run(words, cwd=folder, text=True, capture_output=True)
     assert loaded.stdout == "torch.Size([1, 3])\n", loaded.stderr
