@@ -1,6 +1,7 @@
 #!/bin/sh
 # Measure Lapwing beside its peers (make bench: all of it). A part by itself:
-# bench/run.sh --help, and for what samples bench/run.sh sampling --help.
+# bench/run.sh --help, for what samples bench/run.sh sampling --help, and for trainings
+# bench/run.sh torch --help.
 #
 # Tables go to standard output in Markdown, progress to standard error, all numbers to
 # bench/results/.
@@ -21,5 +22,12 @@ if [ "${1:-}" = sampling ]; then
     shift
     exec "$python" bench/sampling.py "$@"
 fi
+if [ "${1:-}" = torch ]; then
+    shift
+    exec "$python" bench/torch_live.py "$@"
+fi
 "$python" bench/run.py "$@"
-[ $# -gt 0 ] || exec "$python" bench/sampling.py
+if [ $# -eq 0 ]; then
+    "$python" bench/sampling.py
+    exec "$python" bench/torch_live.py
+fi

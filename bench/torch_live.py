@@ -1,0 +1,428 @@
+"""Measure Lapwing on trainings that run: bench/run.sh torch [--help].
+
+Four questions, all modes of one in turns:
+  plain   how much longer three trainings take under plain `lapwing run`: their steps,
+          by their own clock, and the whole command
+  ops     what recording every op costs a step of a thousand small ops, beside
+          torch.profiler, and a step of a few large ones
+  flood   ten million ops: how much more memory the program has, and how long after its
+          last step the command ends
+  steps   what noting the steps costs by itself, at a thousand steps a second
+
+Each run stands beside a bare one right before it and right after it, since others use
+the machine. The programs tell their steps' times without their start; a step's mean has
+what only some steps pay for, which its median has not. What an option is needed for
+that this Lapwing does not have is not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import places
+import tables
+from figures import FEWEST_ROUNDS, RESAMPLES, Bound, bound, geometric_mean
+from goals import Goal
+
+PROGRAMS = places.PROJECT / "bench" / "live_programs"
+
+PLAIN_SLOWDOWN = 1.03  # of steps and of the whole command, by the upper bound
+PROFILER_SHARE = 0.6  # of torch.profiler's overhead on a step of small ops
+LARGE_STEP_SLOWDOWN = 1.01
+STEPS_SLOWDOWN = 1.01
+FLOOD_OPS = 10_000_000
+FLOOD_BYTES = 64 << 20
+FLOOD_PAUSE_SECONDS = 1.0
+TIMEOUT_SECONDS = 900
+
+PAIRS = 20
+
+
+class RunFailed(Exception):
+    """A command did not do its work; the text says what it said."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A training that tells its own times."""
+
+    name: str
+    words: tuple[str, ...]  # its script, and the script's words
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to run a program."""
+
+    name: str
+    options: tuple[str, ...] | None = None  # of `lapwing run`; None: without it
+    words: tuple[str, ...] = ()  # more words for the program
+
+
+@dataclass(frozen=True)
+class Times:
+    """What one run took, in seconds."""
+
+    step_median: float
+    step_mean: float
+    step_cpu: float  # of the program's thread
+    whole: float  # the command
+    tail: float  # of it after the program's last word
+    peak_bytes: int
+
+
+DEMO = Program("demo", ("demo.py",))
+TRANSFORMER = Program("transformer", ("transformer.py", "300"))
+TINY = Program("tiny", ("tiny.py", "8000"))
+SMALL = Program("small ops", ("ops.py", "small", "1000"))
+LARGE = Program("large ops", ("ops.py", "large", "150"))
+
+BARE = Mode("bare")
+PLAIN = Mode("lapwing run", ())
+EVERY_OP = Mode("lapwing run --ops=all", ("--ops=all",))
+NO_OPS = Mode("lapwing run --ops=off", ("--ops=off",))
+ONLY_STEPS = Mode("steps alone", ("--no-sample", "--no-system", "--ops=off"))
+PROFILER = Mode("torch.profiler", None, ("--torch-profiler",))
+
+PARTS = {
+    "step_median": "step, median",
+    "step_mean": "step, mean",
+    "step_cpu": "step, processor time",
+    "whole": "whole command",
+}
+
+
+@dataclass
+class Bench:
+    """The Lapwing that is measured, how often, and all that was found."""
+
+    lapwing: Path
+    pairs: int
+    offered: str  # what its `run --help` says
+    runs: list[dict[str, object]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+
+    def lacks(self, mode: Mode) -> str | None:
+        """The option of MODE that this Lapwing does not have."""
+        for option in mode.options or ():
+            if option.split("=")[0] not in self.offered:
+                return option.split("=")[0]
+        return None
+
+    def leave_out(self, what: str, wanted: str, why: str) -> None:
+        self.goals.append(Goal(what, "-", wanted, None))
+        self.notes.append(f"not measured: {what}: {why}")
+
+    def run(self, program: Program, mode: Mode, folder: str | None = None) -> Times:
+        """One run, in FOLDER if it is given, else in one that is gone afterwards."""
+        if folder is None:
+            with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as name:
+                return self.run(program, mode, name)
+        script, *words = program.words
+        command = [sys.executable, str(PROGRAMS / script), *words, *mode.words]
+        if mode.options is not None:
+            command = [str(self.lapwing), "run", *mode.options, "--", *command]
+        load = os.getloadavg()[0]
+        start = time.monotonic_ns()
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise RunFailed(f"{' '.join(command)}: not done in time") from None
+        end = time.monotonic_ns()
+        for line in done.stdout.splitlines():
+            if done.returncode == 0 and line.startswith('{"program"'):
+                said = json.loads(line)
+                times = Times(
+                    said["step_median"],
+                    said["step_mean"],
+                    said["step_cpu"],
+                    (end - start) / 1e9,
+                    (end - said["ended_ns"]) / 1e9,
+                    said["peak_bytes"],
+                )
+                self.runs.append(
+                    {
+                        "program": program.name,
+                        "mode": mode.name,
+                        "load_average": load,
+                        **asdict(times),
+                    }
+                )
+                return times
+        raise RunFailed(
+            f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}"
+        )
+
+
+class Slowdowns:
+    """How many times as long as bare a program took: by mode, one for each pair."""
+
+    def __init__(self, bench: Bench, program: Program, modes: list[Mode]) -> None:
+        self.program = program
+        self.modes = modes
+        self.bare: list[Times] = []
+        self.pairs: dict[tuple[str, str], list[float]] = {}
+        order = random.Random(0)
+        before = bench.run(program, BARE)
+        for pair in range(bench.pairs):
+            say(f"{program.name}: pair {pair + 1} of {bench.pairs}")
+            turns = list(modes)
+            order.shuffle(turns)
+            for mode in turns:
+                times = bench.run(program, mode)
+                after = bench.run(program, BARE)
+                for part in PARTS:
+                    bare = (getattr(before, part) + getattr(after, part)) / 2
+                    ratios = self.pairs.setdefault((mode.name, part), [])
+                    ratios.append(getattr(times, part) / bare)
+                self.bare.append(after)
+                before = after
+
+    def bound(self, mode: Mode, part: str) -> Bound:
+        return bound(self.pairs[mode.name, part])
+
+    def table(self) -> str:
+        count = len(self.bare)
+        bare = {
+            part: geometric_mean([getattr(times, part) for times in self.bare])
+            for part in PARTS
+        }
+        rows = [
+            [
+                f"bare ({count} runs)",
+                *[
+                    f"{bare[part]:.2f} s"
+                    if part == "whole"
+                    else f"{show_ms(bare[part])}"
+                    for part in PARTS
+                ],
+            ]
+        ]
+        for mode in self.modes:
+            bounds = [str(self.bound(mode, part)) for part in PARTS]
+            rows.append([mode.name, *bounds])
+        return tables.table([self.program.name, *PARTS.values()], rows)
+
+    def share(self, ours: Mode, theirs: Mode, part: str) -> Bound:
+        """The overhead of OURS over that of THEIRS, by a bootstrap over the pairs."""
+        pairs = list(
+            zip(self.pairs[ours.name, part], self.pairs[theirs.name, part], strict=True)
+        )
+
+        def of(chosen: list[tuple[float, float]]) -> float:
+            other = geometric_mean([pair[1] for pair in chosen]) - 1
+            mine = geometric_mean([pair[0] for pair in chosen]) - 1
+            return mine / other if other > 0 else math.inf
+
+        draw = random.Random(0)
+        shares = sorted(of(draw.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
+        return Bound(of(pairs), shares[int(0.95 * RESAMPLES)])
+
+
+def say(text: str) -> None:
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def show_ms(seconds: float) -> str:
+    return f"{seconds * 1000:.3f} ms"
+
+
+def at_most(what: str, is_: Bound, most: float, by_upper: bool, pairs: int) -> Goal:
+    """A goal for a mean, or for its upper bound where the goal is one of that."""
+    passed = (is_.upper if by_upper else is_.value) <= most
+    enough = pairs >= FEWEST_ROUNDS
+    return Goal(what, str(is_), f"at most {most:.2f}", passed if enough else None)
+
+
+# ---- the questions -------------------------------------------------------------------
+
+
+def plain(bench: Bench) -> None:
+    for program in (DEMO, TRANSFORMER, TINY):
+        found = Slowdowns(bench, program, [PLAIN])
+        print(found.table() + "\n", flush=True)
+        for part in ("step_median", "step_mean", "whole"):
+            what = f"plain lapwing run, {program.name}: {PARTS[part]}, times bare"
+            is_ = found.bound(PLAIN, part)
+            goal = at_most(what, is_, PLAIN_SLOWDOWN, True, bench.pairs)
+            bench.goals.append(goal)
+
+
+def ops(bench: Bench) -> None:
+    small = "--ops=all, a step of small ops: share of torch.profiler's overhead"
+    large = "--ops=all, a step of large ops, mean: times bare"
+    lacking = bench.lacks(EVERY_OP)
+    if lacking:
+        wanted = f"at most {PROFILER_SHARE:.2f}", f"at most {LARGE_STEP_SLOWDOWN:.2f}"
+        for what, target in zip((small, large), wanted, strict=True):
+            bench.leave_out(what, target, f"lapwing run has no {lacking}")
+        return
+    modes = [EVERY_OP, NO_OPS, PROFILER]
+    found = Slowdowns(bench, SMALL, modes)
+    print(found.table() + "\n", flush=True)
+    for part in ("step_median", "step_mean"):
+        share = found.share(EVERY_OP, PROFILER, part)
+        what = f"{small} ({PARTS[part]})"
+        bench.goals.append(at_most(what, share, PROFILER_SHARE, False, bench.pairs))
+    found = Slowdowns(bench, LARGE, modes)
+    print(found.table() + "\n", flush=True)
+    is_ = found.bound(EVERY_OP, "step_mean")
+    bench.goals.append(at_most(large, is_, LARGE_STEP_SLOWDOWN, False, bench.pairs))
+
+
+def steps(bench: Bench) -> None:
+    what = "the steps collector alone at 1,000 steps a second: step, mean, times bare"
+    lacking = bench.lacks(ONLY_STEPS) or (
+        None if "--no-steps" in bench.offered else "--no-steps"
+    )
+    if lacking:
+        wanted = f"at most {STEPS_SLOWDOWN:.2f}"
+        bench.leave_out(what, wanted, f"lapwing run has no {lacking}")
+        return
+    without = Mode("neither steps", (*(ONLY_STEPS.options or ()), "--no-steps"))
+    found = Slowdowns(bench, TINY, [ONLY_STEPS, without])
+    print(found.table() + "\n", flush=True)
+    is_ = found.bound(ONLY_STEPS, "step_mean")
+    bench.goals.append(at_most(what, is_, STEPS_SLOWDOWN, False, bench.pairs))
+
+
+def recorded_ops(bench: Bench, run: Path) -> int:
+    """How many ops a report on RUN counts."""
+    words = [str(bench.lapwing), "report", str(run), "ops", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RunFailed(f"{' '.join(words)}: {done.stderr.strip()}")
+    return sum(row["calls"] for row in json.loads(done.stdout)["rows"])
+
+
+def flood(bench: Bench) -> None:
+    names = {
+        "recorded": "10 million ops: how many of them were recorded",
+        "memory": "10 million ops: more memory in the program",
+        "pause": "10 million ops: later end of the command",
+    }
+    wanted = {
+        "recorded": f"at least {FLOOD_OPS:,}",
+        "memory": f"at most {FLOOD_BYTES / 2**20:.0f} MB",
+        "pause": f"at most {FLOOD_PAUSE_SECONDS:.1f} s",
+    }
+    lacking = bench.lacks(EVERY_OP)
+    if lacking:
+        for key, what in names.items():
+            bench.leave_out(what, wanted[key], f"lapwing run has no {lacking}")
+        return
+    script = str(PROGRAMS / SMALL.words[0])
+    counting = [sys.executable, script, "small", "1", "--count"]
+    each = int(subprocess.check_output(counting, text=True))
+    count = math.ceil(FLOOD_OPS / each)
+    program = Program("flood", ("ops.py", "small", str(count)))
+    bench.notes.append(f"{each} ops a step, as torch.profiler counts; {count} steps")
+    say(f"flood: {count} steps bare, then recorded")
+    bare = bench.run(program, BARE)
+    with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
+        run = Path(folder, "x.lap")
+        mode = Mode(EVERY_OP.name, (*(EVERY_OP.options or ()), "-o", str(run)))
+        times = bench.run(program, mode, folder)
+        size = sum(file.stat().st_size for file in run.rglob("*") if file.is_file())
+        recorded = recorded_ops(bench, run)
+    more = times.peak_bytes - bare.peak_bytes
+    pause = times.tail - bare.tail
+    bench.notes.append(
+        f"10 million ops: a step took {times.step_mean / bare.step_mean:.3f} times as "
+        f"long, the recording has {size / 1e6:.0f} MB"
+    )
+    bench.goals += [
+        Goal(
+            names["recorded"],
+            f"{recorded:,}",
+            wanted["recorded"],
+            recorded >= FLOOD_OPS,
+        ),
+        Goal(
+            names["memory"],
+            f"{more / 2**20:.1f} MB",
+            wanted["memory"],
+            more <= FLOOD_BYTES,
+        ),
+        Goal(
+            names["pause"],
+            f"{pause:.2f} s",
+            wanted["pause"],
+            pause <= FLOOD_PAUSE_SECONDS,
+        ),
+    ]
+
+
+QUESTIONS: dict[str, Callable[[Bench], None]] = {
+    "plain": plain,
+    "ops": ops,
+    "flood": flood,
+    "steps": steps,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench/run.sh torch")
+    add = parser.add_argument
+    add("questions", nargs="*", metavar="QUESTION", help=", ".join(QUESTIONS))
+    add("--pairs", type=int, default=PAIRS, help=f"of runs, for each mode ({PAIRS})")
+    add("--lapwing", metavar="PROGRAM", help="another than .venv/bin/lapwing")
+    add("--check", action="store_true", help="leave with 1 if a target is missed")
+    args = parser.parse_args()
+    for question in args.questions:
+        if question not in QUESTIONS:
+            parser.error(f"no such question: {question}")
+    if args.pairs < 1:
+        parser.error("--pairs must be at least 1")
+    lapwing = places.lapwing(args.lapwing)
+    if lapwing is None:
+        sys.exit(f"bench: no lapwing at {args.lapwing or '.venv/bin/lapwing'}")
+    offered = subprocess.check_output([str(lapwing), "run", "--help"], text=True)
+    bench = Bench(lapwing, args.pairs, offered)
+    for question in args.questions or QUESTIONS:
+        try:
+            QUESTIONS[question](bench)
+        except RunFailed as error:
+            bench.leave_out(question, "", str(error))
+    loads = [float(str(run["load_average"])) for run in bench.runs]
+    if loads:
+        bench.notes.append(
+            f"load average while trainings ran: {min(loads):.1f} to {max(loads):.1f} "
+            f"on {os.cpu_count()} cores"
+        )
+    for note in bench.notes:
+        print(f"- {note}")
+    print("\n" + tables.goals_table(bench.goals), flush=True)
+    places.RESULTS.mkdir(exist_ok=True)
+    path = places.RESULTS / time.strftime("torch-%Y%m%d-%H%M%S.json")
+    document = {
+        "arguments": vars(args),
+        "runs": bench.runs,
+        "notes": bench.notes,
+        "goals": [{**asdict(goal), "word": goal.word} for goal in bench.goals],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    say(f"all numbers are in {path}")
+    return int(args.check and any(goal.passed is not True for goal in bench.goals))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
