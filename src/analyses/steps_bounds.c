@@ -9,6 +9,7 @@
  * no second to compare with, and less is enough. */
 #define UPDATES_MAX 64
 #define UPDATES_OF_ONE_MAX 4
+#define LOOP_TIMES 4        /* as many updates as usual: not of one batch any more */
 #define DATA_TOGETHER_MAX 8 /* loaders of one step */
 
 /* ---- bounded by lapwing.step() ------------------------------------------------------ */
@@ -151,7 +152,9 @@ static bool is_cut_off(const struct lw_step_slice *last, enum lw_slice_class cla
 
 struct by_data {
     struct lw_step_track *track;
+    const struct lw_step_events *events;
     const struct lw_step_slices *slices;
+    uint32_t usual_updates;       /* of a batch */
     enum lw_slice_class *classes; /* owned */
     size_t lead[3];               /* by class */
     bool always_updates;          /* each batch that was learnt from */
@@ -174,6 +177,50 @@ static bool add_data_step(struct by_data *d, size_t first, size_t last, bool is_
     return lw_steps_add_step(d->track, &step, err);
 }
 
+/* How many updates half of the batches that were learnt from have at most; above
+ * UPDATES_MAX, that and one. */
+static uint32_t usual_updates(const struct lw_step_slices *slices, size_t *batches)
+{
+    size_t seen[UPDATES_MAX + 2] = { 0 }, below = 0;
+    uint32_t usual = 0;
+
+    *batches = 0;
+    for (size_t i = 0; i < slices->count; i++)
+        if (lw_slice_class_of(&slices->list[i]) == LW_SLICE_TRAIN) {
+            uint32_t updates = slices->list[i].updates;
+
+            seen[updates <= UPDATES_MAX ? updates : UPDATES_MAX + 1]++;
+            (*batches)++;
+        }
+    while (usual <= UPDATES_MAX && 2 * (below += seen[usual]) < *batches)
+        usual++;
+    return usual;
+}
+
+/* Far more updates than a batch usually has: after the loader's end, a loop went on without
+ * one, and its optimizer bounds the steps. */
+static bool is_loop(const struct by_data *d, const struct lw_step_slice *slice)
+{
+    return slice->updates > UPDATES_OF_ONE_MAX &&
+           slice->updates >= LOOP_TIMES * d->usual_updates;
+}
+
+static bool add_loop(struct by_data *d, const struct lw_step_slice *slice,
+                     struct lw_error *err)
+{
+    struct lw_step_events inside = *d->events;
+    size_t before = d->track->step_count;
+    bool done;
+
+    inside.list += slice->first_event;
+    inside.count = slice->event_count;
+    done = lw_steps_bound_by_end(d->track, &inside, LW_ROLE_STEP_OPTIMIZER, err);
+    d->track->bound = LW_BOUND_DATA;
+    for (size_t i = before; i < d->track->step_count; i++)
+        d->track->steps[i].epoch = d->track->epoch_count;
+    return done;
+}
+
 static bool add_data_steps(struct by_data *d, bool is_killed, struct lw_error *err)
 {
     size_t count = d->slices->count, empty = 0, evals = 0, extra_after_train = 0;
@@ -181,6 +228,7 @@ static bool add_data_steps(struct by_data *d, bool is_killed, struct lw_error *e
 
     for (size_t i = 0; i < count; i++) {
         enum lw_slice_class class = d->classes[i];
+        bool has_loop = is_loop(d, &d->slices->list[i]);
         bool is_cut =
             i + 1 == count && is_cut_off(&d->slices->list[i], class, d->always_updates,
                                          is_killed, has_train && is_after_train);
@@ -197,7 +245,8 @@ static bool add_data_steps(struct by_data *d, bool is_killed, struct lw_error *e
         if (is_after_train)
             extra_after_train = empty - lead;
         if (class == LW_SLICE_TRAIN || is_cut) {
-            if (has_train && ends_epoch(evals, extra_after_train, has_extra)) {
+            if (has_train &&
+                (has_loop || ends_epoch(evals, extra_after_train, has_extra))) {
                 d->track->epoch_count++;
                 is_first = true;
             }
@@ -209,7 +258,8 @@ static bool add_data_steps(struct by_data *d, bool is_killed, struct lw_error *e
             is_first = evals++ == 0;
             is_after_train = false;
         }
-        if (!add_data_step(d, i - lead, i, is_first, is_cut, err))
+        if (!(has_loop ? add_loop(d, &d->slices->list[i], err)
+                       : add_data_step(d, i - lead, i, is_first, is_cut, err)))
             return false;
         empty = 0;
     }
@@ -221,10 +271,13 @@ static bool add_data_steps(struct by_data *d, bool is_killed, struct lw_error *e
 }
 
 static bool bound_by_data(struct lw_step_track *track,
-                          const struct lw_step_slices *slices, bool is_killed,
-                          struct lw_error *err)
+                          const struct lw_step_events *events,
+                          const struct lw_step_slices *slices, struct lw_error *err)
 {
-    struct by_data d = { .track = track, .slices = slices, .always_updates = true };
+    struct by_data d = {
+        .track = track, .events = events, .slices = slices, .always_updates = true
+    };
+    size_t batches;
     bool done;
 
     track->bound = LW_BOUND_DATA;
@@ -238,7 +291,8 @@ static bool bound_by_data(struct lw_step_track *track,
     }
     d.lead[LW_SLICE_TRAIN] = usual_lead(d.classes, slices->count, LW_SLICE_TRAIN);
     d.lead[LW_SLICE_EVAL] = usual_lead(d.classes, slices->count, LW_SLICE_EVAL);
-    done = add_data_steps(&d, is_killed, err);
+    d.usual_updates = usual_updates(slices, &batches);
+    done = add_data_steps(&d, events->is_killed, err);
     lw_free(d.classes);
     return done;
 }
@@ -246,26 +300,24 @@ static bool bound_by_data(struct lw_step_track *track,
 /* Does the loader give a batch a step? */
 static bool has_batches(const struct lw_step_slices *slices)
 {
-    size_t batches = 0, evals = 0;
-    uint64_t updates = 0;
+    size_t batches, evals = 0;
+    uint32_t usual = usual_updates(slices, &batches);
 
-    for (size_t i = 0; i < slices->count; i++) {
-        enum lw_slice_class class = lw_slice_class_of(&slices->list[i]);
-
-        batches += class == LW_SLICE_TRAIN;
-        evals += class == LW_SLICE_EVAL;
-        updates += slices->list[i].updates;
-    }
+    for (size_t i = 0; i < slices->count; i++)
+        evals += lw_slice_class_of(&slices->list[i]) == LW_SLICE_EVAL;
     if (batches == 0)
         return evals > 0;
-    return updates <= batches * (batches == 1 ? UPDATES_OF_ONE_MAX : UPDATES_MAX);
+    return usual <= (batches == 1 ? UPDATES_OF_ONE_MAX : UPDATES_MAX);
 }
 
 /* ---- nothing is trained ------------------------------------------------------------- */
 
+/* A step is a call of what was called first, with the calls of others that follow it: a
+ * model, and what its loss would be. */
 static bool bound_by_calls(struct lw_step_track *track,
                            const struct lw_step_events *events, struct lw_error *err)
 {
+    uint32_t first_kind = LW_NONE;
     uint64_t end_ns = 0;
 
     track->bound = LW_BOUND_CALLS;
@@ -279,9 +331,13 @@ static bool bound_by_calls(struct lw_step_track *track,
         if (event->in_data || event->start_ns < end_ns ||
             (event->role != LW_ROLE_STEP_EVAL && event->role != LW_ROLE_STEP_FORWARD))
             continue;
-        if (!lw_steps_add_step(track, &step, err))
-            return false;
+        if (first_kind == LW_NONE)
+            first_kind = event->kind;
         end_ns = event->end_ns;
+        if (event->kind != first_kind)
+            track->steps[track->step_count - 1].end_ns = end_ns;
+        else if (!lw_steps_add_step(track, &step, err))
+            return false;
     }
     return true;
 }
@@ -304,7 +360,7 @@ bool lw_steps_find_bounds(struct lw_step_track *track,
         return bound_by_marks(track, events, err);
     done = slice_by_data(&slices, events, err);
     if (done && has_batches(&slices))
-        done = bound_by_data(track, &slices, events->is_killed, err);
+        done = bound_by_data(track, events, &slices, err);
     else if (done && has_role(events, LW_ROLE_STEP_OPTIMIZER))
         done = lw_steps_bound_by_end(track, events, LW_ROLE_STEP_OPTIMIZER, err);
     else if (done && has_role(events, LW_ROLE_STEP_BACKWARD))

@@ -66,17 +66,19 @@ static size_t find_cycle(const struct lw_step_slice *slices, size_t slice_count)
 struct by_end {
     struct lw_step_track *track;
     const struct lw_step_events *events;
+    const struct lw_step_slice *first;
     bool carves; /* calls of models without gradients, before a step, are evaluation */
 };
 
-/* Evaluation before a step: each batch of it from its data, or its call, to the next. What
- * was logged before it is the last step's. */
+/* Evaluation before a step: each batch of it from its data, or from the call that was the
+ * first of the first batch, to the next. What was logged before it is the last step's. */
 static bool add_lead(struct by_end *b, const struct lw_step_slice *slice,
                      struct lw_error *err)
 {
     struct lw_step step = { .is_eval = true, .is_first = true };
     struct lw_step_track *track = b->track;
     bool is_open = false, has_call = false;
+    uint32_t first_kind = LW_NONE;
 
     for (uint32_t i = 0; i < slice->lead_count; i++) {
         const struct lw_step_event *event = &b->events->list[slice->first_event + i];
@@ -84,7 +86,9 @@ static bool add_lead(struct by_end *b, const struct lw_step_slice *slice,
 
         if (event->in_data || (!is_data && event->role != LW_ROLE_STEP_EVAL))
             continue;
-        if (has_call) {
+        if (!is_data && first_kind == LW_NONE)
+            first_kind = event->kind;
+        if (has_call && (is_data || event->kind == first_kind)) {
             step.end_ns = event->start_ns;
             if (!lw_steps_add_step(track, &step, err))
                 return false;
@@ -92,10 +96,10 @@ static bool add_lead(struct by_end *b, const struct lw_step_slice *slice,
         }
         if (!is_open)
             step.start_ns = event->start_ns;
-        if (step.is_first && !is_open && track->step_count > 0)
+        if (step.is_first && !is_open && slice != b->first)
             track->steps[track->step_count - 1].end_ns = event->start_ns;
         is_open = true;
-        has_call = !is_data;
+        has_call |= !is_data;
     }
     step.end_ns = slice->lead_end_ns;
     return lw_steps_add_step(track, &step, err);
@@ -103,10 +107,9 @@ static bool add_lead(struct by_end *b, const struct lw_step_slice *slice,
 
 /* The COUNT slices at SLICE are a step; what was evaluated before it is apart. */
 static bool add_end_step(struct by_end *b, const struct lw_step_slice *slice,
-                         size_t count, bool is_cut, struct lw_error *err)
+                         size_t count, bool is_start, bool is_cut, struct lw_error *err)
 {
     bool is_carved = b->carves && slice->lead_evals > 0;
-    bool is_start = b->track->step_count == 0;
     uint64_t begin_ns = slice->lead_evals ? slice->lead_start_ns : slice->begin_ns;
     struct lw_step step = {
         .start_ns = is_carved  ? slice->lead_end_ns
@@ -142,6 +145,7 @@ bool lw_steps_bound_by_end(struct lw_step_track *track,
         end_with_zeroing(&slices);
     if (whole > 0 && !slices.list[whole - 1].is_ended)
         whole--;
+    b.first = slices.list;
     cycle = find_cycle(slices.list, whole);
     for (size_t i = 0; i < whole; i += cycle, step_count++)
         with_evals += slices.list[i].lead_evals > 0;
@@ -149,10 +153,10 @@ bool lw_steps_bound_by_end(struct lw_step_track *track,
     for (size_t i = 0; done && i < whole; i += cycle) {
         size_t count = whole - i < cycle ? whole - i : cycle;
 
-        done = add_end_step(&b, &slices.list[i], count, count < cycle, err);
+        done = add_end_step(&b, &slices.list[i], count, i == 0, count < cycle, err);
     }
     if (done && whole < slices.count)
-        done = add_end_step(&b, &slices.list[whole], 1, true, err);
+        done = add_end_step(&b, &slices.list[whole], 1, whole == 0, true, err);
     lw_free(slices.list);
     return done;
 }

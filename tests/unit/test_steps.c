@@ -31,9 +31,9 @@ static const struct {
     { 'F', "forward", "Net" },   { 'G', "forward", "Generator" },
     { 'L', "loss", "MSELoss" },  { 'B', "backward", "" },
     { 'O', "optimizer", "SGD" }, { 'Z', "zero_grad", "SGD" },
-    { 'E', "eval", "Net" },      { 'P', "augment", "" },
-    { 'f', "fetch", "Fetcher" }, { 'c', "collate", "" },
-    { '[', "step", "" },
+    { 'E', "eval", "Net" },      { 'C', "eval", "MSELoss" },
+    { 'P', "augment", "" },      { 'f', "fetch", "Fetcher" },
+    { 'c', "collate", "" },      { '[', "step", "" },
 };
 
 static void add_span(struct drawing *d, uint32_t thread, char letter, uint64_t start_ns)
@@ -361,6 +361,28 @@ TEST(all_of_the_data_in_one_batch_leaves_the_steps_to_the_optimizer)
     release(&found);
 }
 
+TEST(a_loop_without_a_loader_after_one_with_it_has_steps_too)
+{
+    struct drawing d = make_drawing(0);
+    struct found found;
+    const struct lw_step_track *track;
+
+    draw(&d, 0, "D2 F3 B4 O2 D2 F3 B4 O2 D2 F3 B4 O2 .1 D1 .9 ");
+    for (size_t i = 0; i < 6; i++)
+        draw(&d, 0, "F3 B4 O2 .1 ");
+    found = find(&d);
+    track = only_track(&found);
+    CHECK_EQ(track->bound, LW_BOUND_DATA);
+    CHECK_EQ(track->train_count, 9);
+    CHECK_EQ(track->update_count, 9);
+    CHECK_EQ(length_ms(&track->steps[2]), 12);
+    CHECK_EQ(length_ms(&track->steps[3]), 9); /* from its forward */
+    CHECK_EQ(length_ms(&track->steps[8]), 10);
+    CHECK_EQ(track->steps[8].epoch, 1);
+    check_sums(&found, track);
+    release(&found);
+}
+
 TEST(without_a_loader_a_step_ends_with_the_optimizer)
 {
     struct found found = steps_of("F3 .1 B4 .1 O2 .5 ", 6, "");
@@ -582,6 +604,20 @@ TEST(a_model_that_is_only_called_has_steps_of_evaluation)
     CHECK_EQ(only_track(&found)->bound, LW_BOUND_CALLS);
     CHECK_EQ(only_track(&found)->eval_count, 5);
     CHECK_EQ(only_track(&found)->eval_ns, 20 * MS);
+    release(&found);
+}
+
+TEST(what_is_called_after_a_model_is_of_the_same_step_of_evaluation)
+{
+    struct found found = steps_of("E4 .1 C1 .2 ", 5, "");
+
+    CHECK_EQ(only_track(&found)->eval_count, 5);
+    CHECK_EQ(only_track(&found)->eval_ns, 30 * MS);
+    release(&found);
+
+    found = steps_of("F3 B4 O2 F3 B4 O2 F3 B4 O2 F3 B4 O2 E4 C1 .2 E4 C1 .2 ", 2, "");
+    CHECK_EQ(only_track(&found)->train_count, 8);
+    CHECK_EQ(only_track(&found)->eval_count, 4);
     release(&found);
 }
 
