@@ -387,8 +387,8 @@ static void note_bound(struct lw_steps_view *view, const struct lw_step_track *t
         [LW_BOUND_MARKS] = "A step goes from one lapwing.step() to the next.",
         [LW_BOUND_DATA] = "A step goes from one batch of the loader to the next.",
         [LW_BOUND_OPTIMIZER] =
-            "No loader gave the batches: a step ends with the optimizer, or with the "
-            "last of several that take turns.",
+            ("No loader gave the batches: a step ends with the optimizer, or with the "
+             "last of several that take turns."),
         [LW_BOUND_BACKWARD] =
             "Neither a loader nor an optimizer was seen: a step ends with backward.",
         [LW_BOUND_CALLS] = "Nothing was trained: each call of a model is a step.",
