@@ -46,11 +46,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     bool as_pipe = len % 2 && len <= PIPE_BYTES;
     int fd = offer(bytes, len, as_pipe);
-    bool exists = false;
+    bool exists = false, is_torch;
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     if (!lw_profile_exists(path, &exists, NULL))
+        abort();
+    if (lw_profile_reader(path, &is_torch) && !exists)
         abort();
     open_profile(path);
     close(fd);
