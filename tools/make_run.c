@@ -5,6 +5,7 @@
  *     make_run --deep 10000 OUT.lap          one stack that deep, with calls
  *     make_run --frames 10000000 OUT.lap     that many functions, each called once
  *     make_run --rounds 600 OUT.lap          flushes of a few rows, as a quiet program
+ *     make_run --steps 1000000 OUT.lap       the phases of a training, 6 spans a step
  *
  * Several may be given at once. The same arguments give the same rows. Before these,
  * --small makes a program of a few functions; with them, --segment BYTES makes segments
@@ -29,7 +30,7 @@
 #define BATCH 50000 /* rows between two flushes: 50 ms of a busy program */
 
 struct shape {
-    uint64_t samples, calls, deep, frames, rounds;
+    uint64_t samples, calls, deep, frames, rounds, steps;
     uint64_t segment_bytes;
     const char *pack;
     bool small, thin;
@@ -213,11 +214,49 @@ static bool make_rounds(struct maker *m, uint64_t count, struct lw_error *err)
     return true;
 }
 
+/* A loader's batches of about 1 ms, each with an update; an epoch ends after a thousand. */
+static bool make_steps(struct maker *m, uint64_t count, struct lw_error *err)
+{
+    static const char *const phases[] = { "data", "zero_grad", "forward",
+                                          "loss", "backward",  "optimizer" };
+    enum { PHASES = sizeof(phases) / sizeof(phases[0]), EPOCH = 1000 };
+    lw_stack_id stacks[PHASES];
+
+    for (size_t i = 0; count > 0 && i < PHASES; i++) {
+        struct lw_frame frame = { .kind = LW_FRAME_PHASE };
+        lw_frame_id id;
+
+        if (!lw_lap_writer_string(m->writer, phases[i], strlen(phases[i]), &frame.name,
+                                  err) ||
+            !lw_lap_writer_frame(m->writer, &frame, &id, err) ||
+            !lw_lap_writer_push(m->writer, LW_NO_STACK, id, &stacks[i], err))
+            return false;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        size_t spans = i % EPOCH == EPOCH - 1 ? PHASES + 1 : PHASES;
+
+        for (size_t p = 0; p < spans; p++) {
+            struct lw_span span = { .start_ns = m->now_ns,
+                                    .duration_ns = 50000 + next_random(m) % 200000,
+                                    .thread = m->threads[0],
+                                    .stack = stacks[p % PHASES] };
+
+            if (!lw_lap_writer_spans(m->writer, &span, 1, err))
+                return false;
+            m->now_ns += span.duration_ns + 1000;
+        }
+        if (i % BATCH == BATCH - 1 && !lw_lap_writer_flush(m->writer, err))
+            return false;
+    }
+    return true;
+}
+
 static bool make_rows(struct maker *m, const struct shape *shape, struct lw_error *err)
 {
     return begin(m, err) && make_samples(m, shape->samples, err) &&
            make_calls(m, shape->calls, err) && make_deep(m, shape->deep, err) &&
            make_frames(m, shape->frames, err) && make_rounds(m, shape->rounds, err) &&
+           make_steps(m, shape->steps, err) &&
            lw_lap_writer_meta_u64(m->writer, "end_ns", m->now_ns, err) &&
            lw_lap_writer_meta_u64(m->writer, "exit_code", 0, err);
 }
@@ -268,6 +307,7 @@ static uint64_t *number_field(struct shape *shape, int letter)
     case 'd': return &shape->deep;
     case 'f': return &shape->frames;
     case 'r': return &shape->rounds;
+    case 'e': return &shape->steps;
     case 'b': return &shape->segment_bytes;
     default: return NULL;
     }
@@ -281,6 +321,7 @@ int main(int argc, char **argv)
         { "deep", required_argument, NULL, 'd' },
         { "frames", required_argument, NULL, 'f' },
         { "rounds", required_argument, NULL, 'r' },
+        { "steps", required_argument, NULL, 'e' },
         { "segment", required_argument, NULL, 'b' },
         { "pack", required_argument, NULL, 'p' },
         { "small", no_argument, NULL, 'm' },
@@ -307,8 +348,8 @@ int main(int argc, char **argv)
     if (usage || optind != argc - 1) {
         fprintf(stderr,
                 "usage: make_run [--small] [--samples N] [--calls N] [--deep N] "
-                "[--frames N] [--rounds N] [--segment BYTES] [--thin] [--pack FILE] "
-                "OUT.lap\n");
+                "[--frames N] [--rounds N] [--steps N] [--segment BYTES] [--thin] "
+                "[--pack FILE] OUT.lap\n");
         return 2;
     }
     if (make(&shape, argv[optind], &err))
