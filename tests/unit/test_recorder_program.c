@@ -168,8 +168,9 @@ static void check_python_path(const char *before, const char *after)
     made = lw_inject_environment(environment, "/in", &options, NULL);
     CHECK(made);
     CHECK_STR(find_variable(made, "PYTHONPATH"), after);
-    CHECK_STR(find_variable(made, "LAPWING_AGENT"),
-              "socket=/s,ops=all,calls=python,timeline=1,min_span_ns=0,sample=0,steps=0");
+    CHECK_STR(
+        find_variable(made, "LAPWING_AGENT"),
+        "socket=/s,ops=all,calls=python,timeline=1,min_span_ns=0,sample=0,steps=0");
     CHECK_STR(find_variable(made, "HOME"), "/h");
     CHECK_STR(find_variable(made, "Z"), "");
     lw_free(made);
