@@ -81,7 +81,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-steps -d 'do not 
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-system -d 'not what processes and machine use: CPU, memory, disks, network, GPUs'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l torch -d 'windows of torch'\''s own profiler, of a few steps each, for report ops, kernels, overview and the like; the words are what to record besides ops. Where the program uses a GPU there is one of three steps without being asked for; =off: none'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l schedule -x -a '' -d 'which steps --torch records: after skip_first=N, again and again wait=N, then warmup=N, then active=N of them, repeat=N times, 0 being without end (wait=1,warmup=1,active=3,repeat=1)'
-complete -c lapwing -n '__fish_seen_subcommand_from run' -l attachable -d 'let '\''lapwing attach --torch'\'' take windows of torch'\''s own profiler while it runs'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l attachable -d 'let '\''lapwing attach --torch'\'' take windows of torch'\''s own profiler while it runs; not for programs that call os.fork() themselves, since torch'\''s thread for it would hang such a child at its end (multiprocessing'\''s are safe)'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -s m -l module -d 'run a module, as python3 -m does'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -s o -l output -r -F -d 'the folder to make for the run (RUN.lap), instead of a new one in .lapwing/runs; or a file of another format to write as well (out.svg)'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l name -x -a '' -d 'name the run after NAME, not the program'

@@ -210,15 +210,15 @@ static void wait_for_windows(struct session *session)
     }
 }
 
+static bool has_text(const struct lw_file_view *trace, const char *text)
+{
+    return memmem(trace->bytes, trace->len, text, strlen(text)) != NULL;
+}
+
 /* Did anything run in the window? A launcher has torch too, but it only waits. */
 static bool has_work(const struct lw_file_view *trace)
 {
-    static const char *const words[] = { "\"cpu_op\"", "\"kernel\"" };
-    bool found = false;
-
-    for (size_t i = 0; !found && i < sizeof(words) / sizeof(words[0]); i++)
-        found = memmem(trace->bytes, trace->len, words[i], strlen(words[i])) != NULL;
-    return found;
+    return has_text(trace, "\"cpu_op\"") || has_text(trace, "\"kernel\"");
 }
 
 /* "traces/rank0-000001.pt.trace.json", or by its pid, if it has no rank or a helper of it
@@ -286,6 +286,13 @@ static bool take_trace(struct session *session, const struct lw_kineto_process *
         done = session->is_file ? put_in_file(session, &trace, err)
                                 : put_in_run(session, process->pid, &trace, err);
         *taken += done;
+        /* torch 2.13 hooks allocations of threads that start a profiler themselves. */
+        if (session->args->what & LW_KINETO_MEMORY && !has_text(&trace, "\"[memory]\""))
+            lw_afterwards_sayf(
+                &session->after,
+                "process %d recorded no memory: its torch does not do so "
+                "on demand; lapwing run --torch=memory does",
+                (int)process->pid);
     }
     lw_file_close(&trace);
     return done;

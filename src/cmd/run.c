@@ -83,7 +83,9 @@ static const struct lw_option options[] = {
         "warmup=N, then active=N of them, repeat=N times, 0 being without end "
         "(wait=1,warmup=1,active=3,repeat=1)"),
     OPT(0, "attachable", LW_ARG_FLAG, is_attachable, NULL,
-        "let 'lapwing attach --torch' take windows of torch's own profiler while it runs"),
+        "let 'lapwing attach --torch' take windows of torch's own profiler while it runs; "
+        "not for programs that call os.fork() themselves, since torch's thread for it "
+        "would hang such a child at its end (multiprocessing's are safe)"),
     OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
     LW_OPTS_WHERE_TO(args),
     LW_OPT_END
