@@ -287,6 +287,23 @@ TEST(an_evaluation_that_needs_no_loader_is_between_epochs)
     release(&found);
 }
 
+TEST(a_loader_that_is_asked_ahead_gives_a_step_a_batch)
+{
+    /* The first question is for the first batch, the last says that there is none. */
+    struct found found =
+        steps_of("D5 D2 F3 B4 O2 D2 F3 B4 O2 D2 F3 B4 O2 D1 F3 B4 O2 .1 ", 2, "");
+    const struct lw_step_track *track = only_track(&found);
+
+    CHECK_EQ(track->train_count, 8);
+    CHECK_EQ(track->update_count, 8);
+    CHECK_EQ(length_ms(&track->steps[0]), 11);
+    CHECK_EQ(length_ms(&track->steps[3]), 11);
+    CHECK_EQ(track->steps[4].epoch, 1);
+    CHECK(track->steps[4].is_first);
+    check_sums(&found, track);
+    release(&found);
+}
+
 TEST(several_batches_may_make_one_update)
 {
     struct found found = steps_of("D2 F3 B4 D2 F3 B4 D2 F3 B4 O2 Z1 ", 4, "D1");
