@@ -206,6 +206,33 @@ def test_lapwing_torch_puts_its_windows_into_the_run(
     assert "aten::addmm" in {row["name"] for row in ops["rows"]}
 
 
+def test_where_a_gpu_is_used_there_is_a_window_by_itself(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    words = ["--", torch_python, str(TRAINING), STEPS, "gpu"]
+    run = Run(lapwing, tmp_path, words)
+    assert run.done.stdout == weights(torch_python), run.done.stderr
+    assert run.steps() == [["ProfilerStep#6", "ProfilerStep#7", "ProfilerStep#8"]]
+
+
+def test_a_torch_that_is_too_old_says_so(lapwing: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("__version__ = '0.4.1'")
+    words = ["--torch", "--", "python3", "-c", "import torch; print('hello')"]
+    run = Run(lapwing, tmp_path, words)
+    assert run.done.stdout == "hello\n"
+    assert (
+        "torch's profiler took no window: torch 0.4.1 lacks what it is driven by"
+    ) in run.said
+
+
+def test_a_broken_schedule_starts_nothing(lapwing: str, tmp_path: Path) -> None:
+    words = ["--torch", "--schedule", "active=0", "--", "touch", "started"]
+    run = Run(lapwing, tmp_path, words)
+    assert run.done.returncode == 2
+    assert run.said.startswith("lapwing: run: --schedule with active=0 would record")
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_program_without_torch_says_so(lapwing: str, tmp_path: Path) -> None:
     words = ["--torch", "--", "python3", "-c", "print('hello')"]
     run = Run(lapwing, tmp_path, words)

@@ -3,8 +3,9 @@
     window_train.py STEPS [STORY] [AT] [FAILS_AT]
 
 STORY is what happens in step AT: `own` (the program profiles a step itself), `fork` (a
-child trains too, and ends), `kill` (by SIGKILL), `exit` (by os._exit), `mine`
-(lapwing.torch.profile over everything), `plain` (nothing).
+child changes its own parameters, and ends), `kill` (by SIGKILL), `mine`
+(lapwing.torch.profile over everything), `gpu` (torch says that it uses one, though it
+does not), `plain` (nothing).
 """
 
 import hashlib
@@ -35,14 +36,14 @@ def happen(story, model, optimizer):
     if story == "fork":
         child = os.fork()
         if child == 0:
-            for _ in range(6):
-                train(model, optimizer)
-            os._exit(0)
+            try:  # gradients are not worked out in a child (pytorch's wiki says why)
+                for _ in range(6):
+                    optimizer.step()
+            finally:
+                os._exit(0)
         os.waitpid(child, 0)
     elif story == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    elif story == "exit":
-        os._exit(3)
     elif story == "own":
         with torch.profiler.profile() as profile:
             train(model, optimizer)
@@ -50,10 +51,22 @@ def happen(story, model, optimizer):
         print("own:", "aten::linear" in names)
 
 
+def pretend_to_use_a_gpu():
+    """What happens where torch is imported, on a machine that has one."""
+    from lapwing._agent import agent
+    from lapwing._inject import _lapwing_window
+
+    torch.version.cuda = "12.8"
+    torch.cuda.is_initialized = lambda: True
+    _lapwing_window.start(agent.config, torch)
+
+
 def main():
     steps = int(sys.argv[1])
     story = sys.argv[2] if len(sys.argv) > 2 else "plain"
     at = int(sys.argv[3]) if len(sys.argv) > 3 else -1
+    if story == "gpu":
+        pretend_to_use_a_gpu()
     model, optimizer = make()
     fails_at = int(sys.argv[4]) if len(sys.argv) > 4 else -1
     if story == "mine":

@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import re
 import socket
 import struct
 import sys
@@ -449,6 +450,14 @@ def hook(windows: Windows, torch: Any) -> None:
     optimizers.profile_hook_step = staticmethod(profile_hook_step)
 
 
+def crashes_with_stacks(torch: Any) -> bool:
+    """Up to 2.6 torch reads a module's frame as Pythons before 3.13 had it."""
+    if sys.version_info < (3, 13):
+        return False
+    numbers = re.findall(r"\d+", torch.__version__)
+    return tuple(int(number) for number in numbers[:2]) < (2, 7)
+
+
 def start(config: str, torch: Any) -> Windows | None:
     """Take windows in this process, if LAPWING_AGENT's text CONFIG asks for any. TORCH
     is the module, which the program has just imported."""
@@ -458,6 +467,13 @@ def start(config: str, torch: Any) -> Windows | None:
     only_gpu, schedule, flags = asked
     if only_gpu and not (torch.version.cuda or getattr(torch.version, "hip", None)):
         return None
+    if flags.get("with_stack") and crashes_with_stacks(torch):
+        flags["with_stack"] = False
+        note(
+            config,
+            f"torch {torch.__version__} crashes when its profiler records stacks on "
+            "Python 3.13 and later: the windows are without them",
+        )
     windows = Windows(config, torch, only_gpu, schedule, flags)
     try:
         windows.watch_out()
