@@ -69,7 +69,7 @@ static void *hurry(void *stop)
         lapwing_phase_begin("hurry");
         lapwing_phase_end("hurry");
         lapwing_mark("hurry");
-        count[1]++;
+        __atomic_fetch_add(&count[1], 1, __ATOMIC_RELAXED);
     }
     return NULL;
 }
@@ -90,16 +90,25 @@ int hurry_begin(int threads)
     return count;
 }
 
-long hurry_end(int threads)
+/* How often the laziest of them has been round. */
+long hurry_rounds(int threads)
 {
-    long rounds = 0;
+    long least = __atomic_load_n(&stops[0][1], __ATOMIC_RELAXED);
 
+    for (int i = 1; i < threads; i++) {
+        long rounds = __atomic_load_n(&stops[i][1], __ATOMIC_RELAXED);
+
+        least = rounds < least ? rounds : least;
+    }
+    return least;
+}
+
+void hurry_end(int threads)
+{
     for (int i = 0; i < threads; i++) {
         __atomic_store_n(&stops[i][0], 1, __ATOMIC_RELAXED);
         pthread_join(hurrying[i], NULL);
-        rounds += stops[i][1];
     }
-    return rounds;
 }
 
 #ifdef ALONE

@@ -37,7 +37,7 @@ extern "C" {
 struct lapwing_api {
     uint32_t bytes;
     uint32_t reserved;
-    const volatile unsigned char *is_recording;
+    const unsigned char *is_recording; /* changes at any time */
     void (*step)(int begin);
     void (*phase_begin)(const char *name);
     void (*phase_end)(const char *name);
@@ -67,7 +67,7 @@ static inline const struct lapwing_api *lapwing_find(void)
             return NULL;
         __atomic_store_n(&found, api, __ATOMIC_RELEASE);
     }
-    return *api->is_recording ? api : NULL;
+    return __atomic_load_n(api->is_recording, __ATOMIC_RELAXED) ? api : NULL;
 }
 
 /* Whether somebody would hear. No need to ask, unless a name or a value is dear. */
@@ -138,11 +138,17 @@ namespace lapwing {
 
 /* A phase for as long as the object lives: lapwing::phase decoding("decode"); */
 class phase {
-public:
-    explicit phase(const char *name) : name_(name) { lapwing_phase_begin(name); }
-    ~phase() { lapwing_phase_end(name_); }
+  public:
+    explicit phase(const char *name) : name_(name)
+    {
+        lapwing_phase_begin(name);
+    }
+    ~phase()
+    {
+        lapwing_phase_end(name_);
+    }
 
-private:
+  private:
     phase(const phase &);
     phase &operator=(const phase &);
 
