@@ -22,19 +22,19 @@
 #include "patch.h"
 #include "phases.h"
 
-/* An optimizer's step inside a closure inside another's is three; no torch makes more. */
-#define PY_MOST_RANGES 8
+/* What torch announces by ranges (steps_ranges.c); each is open once at most. */
+#define PY_MOST_RANGES 3
 
 struct py_open_range {
-    PyObject *range;   /* whose end ends it; borrowed, never followed */
-    const char *phase; /* a constant of steps_ranges.c */
+    PyObject *range; /* whose end ends it; borrowed, never followed */
     uint64_t start_ticks;
     uint32_t number;
-    bool is_data;
+    uint32_t announced; /* which of them it is */
 };
 
 /* What a thread is in right now. It is as true in a forked child, which returns from the
- * same calls. */
+ * same calls. It is small: libraries that the program loads later need their share of the
+ * memory that there is for such. */
 struct py_steps_thread {
     uint32_t module_depth; /* calls of modules */
     uint32_t inside; /* phases that keep to themselves what they call: data, fetch,

@@ -19,12 +19,16 @@ static bool new_takes_arguments;
 static const struct {
     const char *prefix;
     const char *phase;
-    bool is_data;
-} announced[] = {
-    { "enumerate(DataLoader)#", "data", true },
-    { "Optimizer.step#", "optimizer", false },
-    { "Optimizer.zero_grad#", "zero_grad", false },
+} announced[PY_MOST_RANGES] = {
+    { "enumerate(DataLoader)#", "data" },
+    { "Optimizer.step#", "optimizer" },
+    { "Optimizer.zero_grad#", "zero_grad" },
 };
+
+static bool is_data(uint32_t which)
+{
+    return which == 0;
+}
 
 /* PREFIX CLASS '.' METHOD -> the number of the phase of CLASS. */
 static uint32_t range_number(const char *phase, const char *rest)
@@ -44,7 +48,7 @@ static uint32_t range_number(const char *phase, const char *rest)
 static void close_ranges(struct py_steps_thread *thread, uint32_t index)
 {
     while (thread->range_count > index)
-        thread->inside -= thread->ranges[--thread->range_count].is_data;
+        thread->inside -= is_data(thread->ranges[--thread->range_count].announced);
 }
 
 static uint32_t find_range(const struct py_steps_thread *thread, const PyObject *range)
@@ -56,10 +60,10 @@ static uint32_t find_range(const struct py_steps_thread *thread, const PyObject 
     return at; /* its index + 1; 0: it is not open */
 }
 
-static bool is_open(const struct py_steps_thread *thread, const char *phase)
+static bool is_open(const struct py_steps_thread *thread, uint32_t which)
 {
     for (uint32_t i = 0; i < thread->range_count; i++)
-        if (thread->ranges[i].phase == phase)
+        if (thread->ranges[i].announced == which)
             return true;
     return false;
 }
@@ -68,28 +72,27 @@ static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     uint32_t stale = find_range(thread, range);
-    size_t i = 0, len = 0;
+    uint32_t which = 0;
+    size_t len = 0;
 
     if (stale) /* ended in another thread, and its memory is in use again */
         close_ranges(thread, stale - 1);
-    for (; i < sizeof(announced) / sizeof(*announced); i++) {
-        len = strlen(announced[i].prefix);
-        if (strncmp(name, announced[i].prefix, len) == 0)
+    for (; which < PY_MOST_RANGES; which++) {
+        len = strlen(announced[which].prefix);
+        if (strncmp(name, announced[which].prefix, len) == 0)
             break;
     }
     /* An optimizer that has another do its step, or its base class, is one. */
-    if (i == sizeof(announced) / sizeof(*announced) ||
-        thread->range_count == PY_MOST_RANGES || is_open(thread, announced[i].phase))
+    if (which == PY_MOST_RANGES || is_open(thread, which))
         return;
-    if (announced[i].is_data && thread->inside == 0)
+    if (is_data(which) && thread->inside == 0)
         py_steps_boundary(now_ticks);
-    thread->inside += announced[i].is_data;
+    thread->inside += is_data(which);
     thread->ranges[thread->range_count++] = (struct py_open_range){
         .range = range,
-        .phase = announced[i].phase,
         .start_ticks = now_ticks,
-        .number = range_number(announced[i].phase, name + len),
-        .is_data = announced[i].is_data,
+        .number = range_number(announced[which].phase, name + len),
+        .announced = which,
     };
 }
 
@@ -129,7 +132,7 @@ static void end_range(PyObject *range)
         /* What is inside a batch's making is its own. */
         if (thread->inside == 0) {
             py_steps_write(ended.number, ended.start_ticks, now_ticks);
-            if (!ended.is_data)
+            if (!is_data(ended.announced))
                 py_steps_boundary(now_ticks);
         }
     }
