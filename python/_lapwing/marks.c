@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lapwing/include/lapwing.h"
+#include "lapwing.h"
 #include "ops.h"
 
 enum {
