@@ -13,7 +13,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 README = PROJECT / "README.md"
 
 # Enough of the demo to have every function that README shows, in seconds.
-SMALL = {"train.py": ["--epochs", "1", "--classes", "8", "--images-per-class", "6"]}
+SMALL = {
+    "train.py": ["--epochs", "2", "--classes", "8", "--images-per-class", "16"],
+}
 
 
 def shown() -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from phases import Phase, read_phases
 from recording import PROGRAMS
+from sampling import IS_LONG
 
 LOOPS = [
     "plain",
@@ -58,6 +59,10 @@ def loops(
     return {one["loop"]: one for one in timed}, read_phases(folder / "x.lap")
 
 
+# Of a step; beside other tests somebody always comes in between.
+CLOSE = 0.02 if IS_LONG else 0.05
+
+
 def check(phases: list[Phase], timed: dict[str, list[float]], whole_s: float) -> None:
     """The same phases in the same order, each as long as it was timed to be. Whoever
     else wants the processor may come between two looks at the clock, so it is the
@@ -72,7 +77,7 @@ def check(phases: list[Phase], timed: dict[str, list[float]], whole_s: float) ->
     for name, seconds in timed.items():
         pairs = zip(seconds, found[name], strict=True)
         off = median(abs(own - ours) for own, ours in pairs) * len(seconds) / whole_s
-        assert off < 0.02, (name, off, seconds, found[name])
+        assert off < CLOSE, (name, off, seconds, found[name])
 
 
 @pytest.mark.parametrize("loop", LOOPS)
