@@ -87,7 +87,8 @@ def pytest(suite: str, *words: str) -> int:
 
 
 def live() -> int:
-    return pytest("live", "tests/live", "--ignore-glob=*/test_kineto_*")
+    words = ["-m", "not torch", "--ignore-glob=*/test_kineto_*"]
+    return pytest("live", "tests/live", *words)
 
 
 def traces() -> int:
@@ -96,7 +97,7 @@ def traces() -> int:
 
 
 def torches() -> int:
-    """What needs torch, for `make torch-matrix`; `live` has it too."""
+    """What needs torch; `make torch-matrix` runs it on several."""
     return pytest("torches", "tests/live", "-m", "torch")
 
 
@@ -104,8 +105,7 @@ def lint() -> int:
     return run([sys.executable, "tools/lint.py", "--suite", "lint"])
 
 
-SUITES: list[Callable[[], int]] = [unit, golden, torture, traces, live, lint]
-ON_REQUEST: list[Callable[[], int]] = [torches]
+SUITES: list[Callable[[], int]] = [unit, golden, torture, traces, torches, live, lint]
 
 
 def run_suite(suite: Callable[[], int]) -> list[results.Result]:
@@ -130,7 +130,7 @@ def run_suites(suites: list[Callable[[], int]]) -> dict[str, list[results.Result
 
 def main() -> int:
     wanted = sys.argv[1:] or [suite.__name__ for suite in SUITES]
-    suites = [s for s in (*SUITES, *ON_REQUEST) if s.__name__ in wanted]
+    suites = [s for s in SUITES if s.__name__ in wanted]
     if live in suites and len(suites) > 1:
         with ThreadPoolExecutor(1) as pool:
             beside = pool.submit(run_suites, [s for s in suites if s is not live])

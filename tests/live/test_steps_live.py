@@ -264,7 +264,7 @@ def test_children_are_seen_however_they_start(
 
 
 def test_no_steps_waits_for_no_torch(lapwing: str, tmp_path: Path) -> None:
-    show = "import sys; print([getattr(f, '__name__', f) for f in sys.meta_path])"
+    show = "import sys; print([getattr(f, '__name__', type(f)) for f in sys.meta_path])"
     (tmp_path / "prog.py").write_text(show)
     plain = subprocess.run(["python3", "prog.py"], cwd=tmp_path, capture_output=True)
     options = ["--no-steps", "--ops=off", "--torch=off"]
