@@ -213,7 +213,7 @@ def test_what_there_is_no_room_for_is_counted(
     # Each kept name is one span at most, the others are together.
     assert 0 < found.losses["name log full"] < 70_000
     del names["drop"], names["(more)"]
-    assert set(names.values()) == {1}
+    assert set(names.values()) <= {1}
 
 
 # ---- decorating, in this process -----------------------------------------------------
