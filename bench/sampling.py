@@ -20,6 +20,7 @@ import re
 import resource
 import shutil
 import signal
+import statistics
 import struct
 import subprocess
 import sys
@@ -40,6 +41,8 @@ RATES = [1_000, 10_000]
 TORCH_PROGRAMS = ["loader", "threads"]
 TORCH_RATES = [200, 1_000]
 DEEP = places.PROJECT / "tests" / "programs" / "deep.py"
+SUSTAINED_ROUNDS = 5
+SUSTAINED_SHARE = 0.01  # late or missed, of what was due
 QUESTIONS = ["slowdown", "torch", "cost", "reads", "sustained"]
 
 
@@ -370,19 +373,30 @@ def stalled(python: str, seconds: float) -> float:
 
 
 def sustained(args: argparse.Namespace, python: str) -> None:
-    said = json.loads(drive(args.driver, python, 20_000, 10).splitlines()[0])
-    due = said["taken"] + said["missed"]
-    row = [
-        "lapwing",
-        f"{due:,}",
-        f"{100 * said['late'] / due:.2f} %",
-        f"{100 * said['missed'] / due:.2f} %",
-        f"{1e6 * said['cpu_seconds'] / said['samples']:.1f} us",
-        f"{100 * stalled(python, 5):.2f} %",
-    ]
-    head = ["20,000 Hz, depth 30", "due", "late", "missed"]
+    """In turns with the bare loop: a core that others use is not idle, and which rounds
+    had an idle one shows only beside it.
+    """
+    rows, shares = [], []
+    for turn in range(1, SUSTAINED_ROUNDS + 1):
+        said = json.loads(drive(args.driver, python, 20_000, 10).splitlines()[0])
+        due = said["taken"] + said["missed"]
+        shares.append((said["late"] + said["missed"]) / due)
+        row = [
+            str(turn),
+            f"{due:,}",
+            f"{100 * said['late'] / due:.2f} %",
+            f"{100 * said['missed'] / due:.2f} %",
+            f"{100 * shares[-1]:.2f} %",
+            f"{1e6 * said['cpu_seconds'] / said['samples']:.1f} us",
+            f"{100 * stalled(python, 5):.2f} %",
+        ]
+        rows.append(row)
+    middle = statistics.median(shares)
+    word = "PASS" if middle < SUSTAINED_SHARE else "FAIL"
+    rows.append(["median", "", "", "", f"{100 * middle:.2f} % {word}", "", ""])
+    head = ["20,000 Hz, depth 30", "due", "late", "missed", "together"]
     head += ["processor time a sample", "time in which the core was not idle"]
-    print(table(head, [row]) + "\n", flush=True)
+    print(table(head, rows) + "\n", flush=True)
 
 
 def main() -> None:
