@@ -38,7 +38,7 @@ _lapwing() {
         ;;
     report)
         options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --state --error --by --rank --range --compat --diff --json --csv --markdown --style --output"
-        operands="callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks steps summary sync system threads tree"
+        operands="advice callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks steps summary sync system threads tree"
         ;;
     run)
         options="--help --rate --native --pause --no-sample --calls --c-calls --min-span --ops --no-steps --no-system --torch --schedule --attachable --module --output --name --max-size --quiet --no-summary"

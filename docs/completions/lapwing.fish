@@ -66,7 +66,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from report' -l csv -d 'as comma-
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l markdown -d 'as a table in Markdown'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l style -x -a 'lapwing pstats torch' -d 'pstats: functions, callers and callees exactly as Python'\''s pstats prints them; torch: ops as torch'\''s key_averages().table() does, --sort by its words (self_cpu_time_total ...), --by shape or stack (--depth: of how many functions)'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or of the whole profile .svg and what else export writes'
-complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks steps summary sync system threads tree'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'advice callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks steps summary sync system threads tree'
 
 complete -c lapwing -f -n __fish_use_subcommand -a run -d 'record a program from start to end'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l rate -x -a '' -d 'sample every thread'\''s stack this often a second (200; with --calls not at all)'

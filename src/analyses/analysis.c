@@ -203,18 +203,25 @@ void lw_analysis_add_seconds(struct lw_table *table, double seconds)
         lw_table_add_integer(table, lw_analysis_ns(seconds));
 }
 
-/* Half of Wilson's interval for 95 %, which stays right near 0 and 1. */
-void lw_analysis_add_error(struct lw_table *table, int64_t part, int64_t whole)
+/* Half of Wilson's interval, which stays right near 0 and 1. */
+double lw_analysis_error(int64_t part, int64_t whole)
 {
     const double z = 1.959963984540054;
     double n = (double)whole, share = (double)part / n;
 
-    if (whole > 0)
-        lw_table_add_number(table,
-                            z / (1 + z * z / n) *
-                                sqrt(share * (1 - share) / n + z * z / (4 * n * n)));
-    else
+    return whole > 0 ? z / (1 + z * z / n) *
+                           sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+                     : NAN;
+}
+
+void lw_analysis_add_error(struct lw_table *table, int64_t part, int64_t whole)
+{
+    double error = lw_analysis_error(part, whole);
+
+    if (isnan(error))
         lw_table_add_none(table);
+    else
+        lw_table_add_number(table, error);
 }
 
 void lw_analysis_add_samples(struct lw_buf *out, const struct lw_profile *profile,

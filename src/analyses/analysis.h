@@ -93,8 +93,10 @@ void lw_analysis_add_seconds(struct lw_table *table, double seconds);
 int64_t lw_analysis_ns(double seconds);
 /* A cell PART / WHOLE; none if that is no number. */
 void lw_analysis_add_share(struct lw_table *table, double part, double whole);
-/* A cell of a share: by how much PART of WHOLE samples may be off, up or down, 19 times
- * out of 20. */
+/* By how much PART of WHOLE samples may be off, up or down, 19 times out of 20, as a share
+ * of WHOLE; no number if that is 0. */
+double lw_analysis_error(int64_t part, int64_t whole);
+/* A cell of it. */
 void lw_analysis_add_error(struct lw_table *table, int64_t part, int64_t whole);
 /* Append what a profile's times are the sum of: "26 samples on CPU, ", or without their
  * number where that is not known. */

@@ -9,20 +9,20 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
-void lw_steps_add_who(const struct lw_steps_view *view,
-                      const struct lw_step_track *track, struct lw_buf *out)
+void lw_steps_add_who(const struct lw_steps *steps, const struct lw_step_track *track,
+                      struct lw_buf *out)
 {
-    const struct lw_process *process = &view->profile->processes[track->process];
-    const struct lw_thread *thread = &view->profile->threads[track->thread];
+    const struct lw_process *process = &steps->profile->processes[track->process];
+    const struct lw_thread *thread = &steps->profile->threads[track->thread];
     size_t beside = 0; /* tracks of the same process */
 
-    if (view->steps.track_count < 2)
+    if (steps->track_count < 2)
         return;
-    for (size_t i = 0; i < view->steps.track_count; i++)
-        beside += view->steps.tracks[i].process == track->process;
+    for (size_t i = 0; i < steps->track_count; i++)
+        beside += steps->tracks[i].process == track->process;
     if (process->rank >= 0)
         lw_buf_addf(out, "rank %" PRId64, process->rank);
-    else if (beside < view->steps.track_count)
+    else if (beside < steps->track_count)
         lw_buf_addf(out, "process %" PRIu64, process->pid);
     if (beside > 1)
         lw_buf_addf(out, "%sthread %" PRIu64, out->len ? ", " : "", thread->tid);
@@ -108,9 +108,9 @@ struct lw_slow_step lw_steps_explain(const struct lw_steps *steps,
 
 /* ---- the view ----------------------------------------------------------------------- */
 
-/* Only processes of one rank, where one was asked for. */
-static bool choose_rank(const struct lw_profile *profile, const struct lw_query *query,
-                        bool **threads, struct lw_error *err)
+bool lw_steps_choose_rank(const struct lw_profile *profile,
+                          const struct lw_query *query, bool **threads,
+                          struct lw_error *err)
 {
     bool is_there = false;
     int64_t rank;
@@ -181,7 +181,7 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
 
     lw_table_init(table, &none, 1);
     done = lw_query_threads(query, profile, &threads, err) &&
-           choose_rank(profile, query, &threads, err) &&
+           lw_steps_choose_rank(profile, query, &threads, err) &&
            lw_steps_init(&view.steps, profile, threads, err) && fill(&view, err);
     if (done) {
         lw_analysis_note_losses(profile, table);

@@ -191,7 +191,7 @@ static bool add_part(struct part *part, struct lw_error *err)
     if (part->count == 0)
         return true;
     lw_buf_init(&name, 0);
-    lw_steps_add_who(part->view, part->track, &name);
+    lw_steps_add_who(&part->view->steps, part->track, &name);
     lw_buf_addf(&name, "%s%s", name.len ? ": " : "",
                 part->is_eval ? "evaluation" : "training");
     add_row(part, 0, lw_analysis_text(part->view->table, &name), part->count, part->ns);
@@ -220,7 +220,7 @@ static void add_between(struct lw_steps_view *view, const struct lw_step_track *
     if (ns == 0)
         return;
     lw_buf_init(&name, 0);
-    lw_steps_add_who(view, track, &name);
+    lw_steps_add_who(&view->steps, track, &name);
     lw_buf_addf(&name, "%sbetween steps", name.len ? ": " : "");
     lw_table_row(view->table, 0);
     lw_table_add_text(view->table, lw_analysis_text(view->table, &name), name.len);
@@ -350,7 +350,7 @@ static bool note_slow(struct lw_steps_view *view, const struct lw_step_track *tr
             slowest[at] = step;
     }
     lw_buf_reset(text);
-    lw_steps_add_who(view, track, text);
+    lw_steps_add_who(&view->steps, track, text);
     lw_buf_addf(text, "%sSlowest: ", text->len ? ": " : "");
     for (size_t i = 0; i < SLOW_STEPS && slowest[i]; i++) {
         struct lw_slow_step slow = lw_steps_explain(&view->steps, slowest[i], medians);
@@ -375,7 +375,7 @@ static void note_pace(struct lw_steps_view *view, const struct lw_step_track *tr
     if (view->steps.track_count == 1)
         return;
     lw_buf_reset(text);
-    lw_steps_add_who(view, track, text);
+    lw_steps_add_who(&view->steps, track, text);
     lw_buf_add_text(text, ": ");
     lw_steps_add_pace(text, track);
     lw_table_note(view->table, "%s.", lw_analysis_text(view->table, text));

@@ -51,7 +51,7 @@ static void add_who(struct lw_steps_view *view, const struct lw_step_track *trac
     if (view->steps.track_count < 2)
         return;
     lw_buf_init(&text, 0);
-    lw_steps_add_who(view, track, &text);
+    lw_steps_add_who(&view->steps, track, &text);
     lw_table_add_text(view->table, lw_analysis_text(view->table, &text), text.len);
     lw_buf_release(&text);
 }

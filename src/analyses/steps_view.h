@@ -1,4 +1,5 @@
-/* What the rows of `report steps` are made with. Private to the files steps*.c. */
+/* What the rows of `report steps` are made with. For the files steps*.c, and for those
+ * that go on from there (advice*.c, summary.c). */
 #ifndef LW_ANALYSES_STEPS_VIEW_H
 #define LW_ANALYSES_STEPS_VIEW_H
 
@@ -19,8 +20,14 @@ struct lw_steps_view {
 
 /* Who trains, where that has to be said: "rank 0", "process 4242", "thread 7 of process
  * 4242"; nothing if there is one track. */
-void lw_steps_add_who(const struct lw_steps_view *view,
-                      const struct lw_step_track *track, struct lw_buf *out);
+void lw_steps_add_who(const struct lw_steps *steps, const struct lw_step_track *track,
+                      struct lw_buf *out);
+
+/* Leave of THREADS (lw_query_threads) those of processes of the rank that QUERY is about,
+ * if it is about one; caller frees. That there is none such is LW_ERR_USAGE. */
+bool lw_steps_choose_rank(const struct lw_profile *profile,
+                          const struct lw_query *query, bool **threads,
+                          struct lw_error *err) LW_MUST_CHECK;
 
 /* The tables, each with its title and notes. */
 bool lw_steps_by_action(struct lw_steps_view *view, struct lw_error *err) LW_MUST_CHECK;

@@ -22,6 +22,7 @@ void lw_table_release(struct lw_table *table)
 {
     lw_free(table->values);
     lw_free(table->depths);
+    lw_free(table->sayings);
     lw_free(table->notes);
     lw_arena_release(&table->arena);
     memset(table, 0, sizeof(*table));
@@ -166,6 +167,25 @@ void lw_table_add_own(struct lw_table *table, double value, enum lw_unit unit)
 void lw_table_add_none(struct lw_table *table)
 {
     (void)next_cell(table, ANY_UNIT); /* zeroed by lw_table_row */
+}
+
+void lw_table_say(struct lw_table *table, const char *format, ...)
+{
+    char *saying;
+    va_list args;
+
+    va_start(args, format);
+    saying = format_text(table, format, args);
+    va_end(args);
+    if (!saying)
+        return;
+    lw_assert(table->row_count > 0);
+    if (!lw_grow(&table->sayings, &table->saying_capacity, table->row_count,
+                 sizeof(*table->sayings), NULL)) {
+        table->failure = LW_ERR_NOMEM;
+        return;
+    }
+    table->sayings[table->row_count - 1] = saying;
 }
 
 bool lw_table_check(const struct lw_table *table, struct lw_error *err)

@@ -60,8 +60,10 @@ struct lw_table {
     size_t row_count;
     size_t row_capacity;
     size_t depth_capacity;
-    size_t filled; /* cells of the row being built */
-    char **notes;  /* sentences below: what is missing, what to do next */
+    size_t filled;  /* cells of the row being built */
+    char **sayings; /* one a row, if lw_table_say() was called; NULL: it was not */
+    size_t saying_capacity;
+    char **notes; /* sentences below: what is missing, what to do next */
     size_t note_count;
     size_t note_capacity;
     struct lw_arena arena;
@@ -82,6 +84,10 @@ void lw_table_add_number(struct lw_table *table, double value);
 /* In a column of LW_UNIT_OWN. */
 void lw_table_add_own(struct lw_table *table, double value, enum lw_unit unit);
 void lw_table_add_none(struct lw_table *table);
+/* What the row being built says to a person, where that is sentences: lines, the first
+ * being its heading. As text the rows are these, numbered and never cut; other renderers
+ * show the cells. For every row of a table or for none, and such rows do not nest. */
+void lw_table_say(struct lw_table *table, const char *format, ...) LW_PRINTF(2, 3);
 bool lw_table_check(const struct lw_table *table, struct lw_error *err) LW_MUST_CHECK;
 
 static inline const struct lw_value *lw_table_value(const struct lw_table *table,

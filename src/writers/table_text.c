@@ -304,29 +304,35 @@ static void add_header(const struct layout *layout, struct lw_buf *out)
     lw_buf_add_char(out, '\n');
 }
 
-/* A sentence, broken at spaces to fit WIDTH (0: any). */
+/* A sentence, broken at spaces to fit WIDTH (0: any). Its first line begins where OUT
+ * stands, INDENT columns from the left; those that follow, below it. */
 static void add_sentence(const struct layout *layout, const char *style,
-                         const char *text, size_t width, struct lw_buf *out)
+                         const char *text, size_t len, size_t indent, size_t width,
+                         struct lw_buf *out)
 {
+    size_t room = width > indent + NARROWEST ? width - indent : width;
     struct lw_buf line;
     size_t at = 0;
 
     lw_buf_init(&line, 0);
-    lw_text_add_printable(&line, text, strlen(text));
+    lw_text_add_printable(&line, text, len);
     while (!line.failure) {
         const char *rest = line.bytes + at;
         size_t left = line.len - at;
-        size_t len = width ? lw_text_fit(rest, left, width) : left;
+        size_t fitting = room ? lw_text_fit(rest, left, room) : left;
         const char *space;
 
-        if (len == 0)
-            len = left; /* nothing fits */
-        space = len < left && rest[len] != ' ' ? memrchr(rest, ' ', len) : NULL;
+        if (fitting == 0)
+            fitting = left; /* nothing fits */
+        space =
+            fitting < left && rest[fitting] != ' ' ? memrchr(rest, ' ', fitting) : NULL;
         if (space && space > rest)
-            len = (size_t)(space - rest);
-        add_styled(layout, style, rest, len, out);
+            fitting = (size_t)(space - rest);
+        if (at > 0)
+            lw_buf_add_repeat(out, ' ', indent);
+        add_styled(layout, style, rest, fitting, out);
         lw_buf_add_char(out, '\n');
-        at += len;
+        at += fitting;
         while (at < line.len && line.bytes[at] == ' ')
             at++;
         if (at == line.len)
@@ -335,6 +341,29 @@ static void add_sentence(const struct layout *layout, const char *style,
     if (line.failure && !out->failure)
         out->failure = line.failure;
     lw_buf_release(&line);
+}
+
+/* What a row says: "1. " and its heading, its other lines below that. */
+static void add_saying(const struct layout *layout, size_t row, size_t width,
+                       struct lw_buf *out)
+{
+    const char *line = layout->table->sayings[row];
+    const char *style = BOLD;
+    size_t indent, before = out->len;
+
+    lw_buf_addf(out, "%zu. ", row + 1);
+    indent = out->len - before;
+    while (*line) {
+        size_t len = strcspn(line, "\n");
+
+        add_sentence(layout, style, line, len, indent, width, out);
+        line += len + (line[len] != '\0');
+        if (*line)
+            lw_buf_add_repeat(out, ' ', indent);
+        style = "";
+    }
+    if (row + 1 < layout->table->row_count)
+        lw_buf_add_char(out, '\n');
 }
 
 void lw_render_text(const struct lw_table *table,
@@ -353,17 +382,22 @@ void lw_render_text(const struct lw_table *table,
     if (options->width)
         fit_to(&layout, options->width);
     if (table->title) {
-        add_sentence(&layout, BOLD, table->title, options->width, out);
+        add_sentence(&layout, BOLD, table->title, strlen(table->title), 0,
+                     options->width, out);
         if (table->row_count || table->note_count)
             lw_buf_add_char(out, '\n');
     }
-    if (table->row_count)
+    if (table->row_count && !table->sayings)
         add_header(&layout, out);
     for (size_t row = 0; row < table->row_count; row++)
-        add_row(&layout, row, out);
+        if (table->sayings)
+            add_saying(&layout, row, options->width, out);
+        else
+            add_row(&layout, row, out);
     if (table->row_count && table->note_count)
         lw_buf_add_char(out, '\n');
     for (size_t i = 0; i < table->note_count; i++)
-        add_sentence(&layout, DIM, table->notes[i], options->width, out);
+        add_sentence(&layout, DIM, table->notes[i], strlen(table->notes[i]), 0,
+                     options->width, out);
     layout_release(&layout);
 }

@@ -1,0 +1,172 @@
+/* What the loop calls in the time that no phase has (logging, metrics, pictures), where
+ * that is much of it.
+ *
+ * How long that time is, the phases bound exactly; who has it, the samples say, and how far
+ * they can be off is part of the range. Done a tenth as often, nine tenths of it are saved;
+ * left out, all. Whether the training needs it only the person knows, so that is said as a
+ * condition; what belongs to torch itself (clipping, schedulers, scalers) is no finding. */
+
+#include <string.h>
+
+#include "analyses/advice.h"
+#include "analyses/steps_view.h"
+#include "model/mine.h"
+#include "model/units.h"
+
+#define STEP_SHARE 0.05  /* of a step; less is within what steps differ by anyway */
+#define WHOLE_SHARE 0.02 /* and of the whole training: evaluation may be rare */
+#define DOUBT 0.5        /* a share of samples that may be off by half is none */
+#define RARER 0.1        /* a tenth as often */
+
+struct looking {
+    struct lw_advice *advice;
+    const struct lw_step_track *track;
+    struct lw_other_calls calls;
+    bool is_eval;
+    uint64_t step_count, steps_ns; /* of that kind */
+    struct lw_mine mine;
+};
+
+static bool is_torchs(const struct looking *l, const struct lw_other_call *call)
+{
+    const struct lw_frame *frame = lw_profile_frame(l->advice->profile, call->function);
+    const char *file = lw_profile_text(l->advice->profile, frame->file);
+
+    return strstr(file, "-packages/torch/") && !strstr(file, "/torch/serialization");
+}
+
+/* Where to change it: the line of the loop, or the function where the loop is a
+ * library's. */
+static bool find_place(struct looking *l, const struct lw_other_call *call,
+                       struct lw_finding *finding, struct lw_error *err)
+{
+    const struct lw_profile *profile = l->advice->profile;
+    const struct lw_frame *function = lw_profile_frame(profile, call->function);
+    const struct lw_frame *caller = lw_profile_frame(profile, call->caller);
+    const char *file = lw_profile_text(profile, function->file);
+    const char *caller_file = lw_profile_text(profile, caller->file);
+    struct lw_error reason = { 0 };
+    bool is_called =
+        call->caller != 0 && (lw_mine_has(&l->mine, caller_file, &reason) ||
+                              !lw_mine_has(&l->mine, file, &reason));
+    const struct lw_frame *place = is_called ? caller : function;
+
+    finding->file = is_called ? caller_file : file;
+    finding->line = is_called && place->line ? place->line : place->first_line;
+    if (reason.code && err)
+        *err = reason;
+    return reason.code == LW_OK;
+}
+
+static void describe(const struct looking *l, const struct lw_other_call *call,
+                     struct lw_buf *change, struct lw_buf *evidence)
+{
+    const struct lw_profile *profile = l->advice->profile;
+    const char *name =
+        lw_profile_text(profile, lw_profile_frame(profile, call->function)->name);
+    const char *kind = l->is_eval ? "step of evaluation" : "training step";
+    bool is_loop = call->function == call->caller;
+
+    lw_buf_addf(change, "%s %s%s a tenth as often or not at all, if it need not be",
+                is_loop ? "Do what" : "Call", name,
+                is_loop ? " does in this line" : "");
+    lw_steps_add_who(&l->advice->steps, l->track, evidence);
+    lw_buf_addf(evidence, "%sa %s spends ", evidence->len ? ": " : "", kind);
+    lw_units_add_ns(evidence, (int64_t)(call->ns / l->step_count));
+    lw_buf_add_text(evidence, " of ");
+    lw_units_add_ns(evidence, (int64_t)(l->steps_ns / l->step_count));
+    lw_buf_add_text(evidence, " (");
+    lw_units_add_share(evidence, (double)call->ns / (double)l->steps_ns);
+    lw_buf_addf(evidence, ") in %s%s, which is no phase of the training; from ",
+                is_loop ? "that line of " : "", name);
+    lw_units_add_count(evidence, (int64_t)call->samples);
+    lw_buf_addf(evidence, " of the %s' samples",
+                l->is_eval ? "evaluation's" : "training steps");
+}
+
+static bool add_finding(struct looking *l, const struct lw_other_call *call,
+                        double error, struct lw_error *err)
+{
+    double whole_ns = (double)lw_advice_track_ns(l->track);
+    double other = (double)l->calls.ns / whole_ns; /* share of the whole */
+    double share = (double)call->samples / (double)l->calls.samples;
+    struct lw_finding finding = {
+        .rule = &lw_advice_rule_logging,
+        .gain_low = (share - error) * other * (1 - RARER),
+        .gain_high = (share + error < 1 ? share + error : 1) * other,
+    };
+    struct lw_buf change, evidence;
+    bool done;
+
+    lw_buf_init(&change, 0);
+    lw_buf_init(&evidence, 0);
+    describe(l, call, &change, &evidence);
+    done = lw_buf_check(&change, err) && lw_buf_check(&evidence, err) &&
+           find_place(l, call, &finding, err);
+    if (done) {
+        finding.change = change.bytes;
+        finding.evidence = evidence.bytes;
+        done = lw_advice_add(l->advice, &finding, err);
+    }
+    lw_buf_release(&change);
+    lw_buf_release(&evidence);
+    return done;
+}
+
+static bool look_at_calls(struct looking *l, struct lw_error *err)
+{
+    uint64_t whole_ns = lw_advice_track_ns(l->track);
+
+    for (size_t i = 0; i < l->calls.count; i++) {
+        const struct lw_other_call *call = &l->calls.list[i];
+        double error =
+            lw_analysis_error((int64_t)call->samples, (int64_t)l->calls.samples);
+
+        if ((double)call->ns < STEP_SHARE * (double)l->steps_ns ||
+            (double)call->ns < WHOLE_SHARE * (double)whole_ns)
+            return true; /* those that follow have less */
+        if (!is_torchs(l, call) &&
+            error * (double)l->calls.samples < DOUBT * (double)call->samples &&
+            !add_finding(l, call, error, err))
+            return false;
+    }
+    return true;
+}
+
+static bool look_at(struct looking *l, struct lw_error *err)
+{
+    const struct lw_step_track *track = l->track;
+    bool done;
+
+    l->step_count = l->is_eval ? track->eval_count : track->train_count;
+    l->steps_ns = l->is_eval ? track->eval_ns : track->train_ns;
+    if (l->step_count == 0)
+        return true;
+    done = lw_other_calls_init(&l->calls, &l->advice->steps, track, l->is_eval, err) &&
+           look_at_calls(l, err);
+    lw_other_calls_release(&l->calls);
+    return done;
+}
+
+static bool look(struct lw_advice *advice, struct lw_error *err)
+{
+    struct looking l = { .advice = advice };
+    bool done = lw_mine_init(&l.mine, advice->profile, err);
+
+    for (size_t i = 0; done && i < advice->steps.track_count; i++) {
+        l.track = &advice->steps.tracks[i];
+        l.is_eval = false;
+        done = look_at(&l, err);
+        l.is_eval = true;
+        done = done && look_at(&l, err);
+    }
+    lw_mine_release(&l.mine);
+    return done;
+}
+
+const struct lw_advice_rule lw_advice_rule_logging = {
+    .name = "logging",
+    .question = "Does logging or a metric take much of a step?",
+    .needs = LW_ADVICE_STEPS | LW_ADVICE_SAMPLES,
+    .look = look,
+};
