@@ -9,6 +9,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 RESULTS = PROJECT / "bench" / "results"
+MAKE_RUN = PROJECT / "build" / "release" / "make_run"
 PROGRAM = PROJECT / "tests" / "programs" / "pyperf_program.py"
 
 

@@ -150,3 +150,14 @@ def record_calls(lapwing: Path, python: Path, folder: Path, calls: int) -> str:
         env={**os.environ, "PYTHONHASHSEED": "0"},
     )
     return path
+
+
+def make_samples(folder: Path, samples: int) -> str | None:
+    """A run of SAMPLES samples, by the recorder's own writer; nobody wants to wait for
+    a program that long. None: what makes it was not built.
+    """
+    if not places.MAKE_RUN.exists():
+        return None
+    path = str(folder / "samples.lap")
+    subprocess.run([str(places.MAKE_RUN), "--samples", str(samples), path], check=True)
+    return path

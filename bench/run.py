@@ -64,7 +64,11 @@ def parse_args() -> argparse.Namespace:
     add(
         "--calls-run", metavar="RUN", help="a run of 10 million calls; else one is made"
     )
-    add("--samples-run", metavar="RUN", help="a run of 3 million samples")
+    add(
+        "--samples-run",
+        metavar="RUN",
+        help="a run of 3 million samples; else one is made",
+    )
     add("--megabytes", type=float, default=100, help="of a file of `formats` (100)")
     add("--check", action="store_true", help="leave with 1 if a target is missed")
     args = parser.parse_args()
@@ -136,18 +140,20 @@ def measure_reading(
     results = [reading.read_prof(lapwing, rounds, functions=20_000)]
     absent = "lapwing is missing"
     with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
-        path = args.calls_run
-        if path is None and lapwing is not None:
-            path = reading.record_calls(
+        calls, samples = args.calls_run, args.samples_run
+        if calls is None and lapwing is not None:
+            calls = reading.record_calls(
                 lapwing, Path(sys.executable), Path(folder), 10_000_000
             )
         results.append(
-            reading.report_on(lapwing, path, "10 million calls", rounds, absent)
+            reading.report_on(lapwing, calls, "10 million calls", rounds, absent)
         )
-    why = absent if lapwing is None else "give a run with --samples-run"
-    results.append(
-        reading.report_on(lapwing, args.samples_run, "3 million samples", rounds, why)
-    )
+        if samples is None:
+            samples = reading.make_samples(Path(folder), 3_000_000)
+        why = absent if lapwing is None else f"{places.MAKE_RUN} is missing; run: make"
+        results.append(
+            reading.report_on(lapwing, samples, "3 million samples", rounds, why)
+        )
     return results
 
 
