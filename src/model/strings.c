@@ -1,7 +1,7 @@
 /* Bytes in an arena, an array of where each string lies, and a map from hash to number.
  *
  * Readers meet the same few long texts (a stack, a kernel's name) a million times. What came
- * lately is found by its ends alone, so that it is compared but not hashed. */
+ * lately is found by a few of its bytes, so that it is compared but not hashed. */
 
 #include "model/strings.h"
 
@@ -16,11 +16,12 @@ struct text {
     size_t len;
 };
 
-#define RECENT 1024 /* a power of two; 4 KB */
+#define RECENT 1024 /* a power of two; 8 KB */
+#define WAYS 2      /* texts that share a place */
 
 struct lw_strings {
-    uint32_t recent[RECENT]; /* numbers, by place_of(); 0: none */
-    struct text *texts;      /* by number */
+    uint32_t recent[RECENT][WAYS]; /* numbers, by place_of(); 0: none */
+    struct text *texts;            /* by number */
     size_t count;
     size_t capacity;
     struct lw_map map; /* all but the empty string */
@@ -70,10 +71,6 @@ static bool intern(struct lw_strings *table, const char *text, size_t len,
     uint64_t hash;
     uint32_t number;
 
-    if (len == 0) {
-        *id = 0;
-        return true;
-    }
     hash = lw_hash_bytes(text, len);
     number = lw_map_find(&table->map, hash, is_same, table, &key);
     if (number) {
@@ -97,17 +94,34 @@ static bool intern(struct lw_strings *table, const char *text, size_t len,
     return true;
 }
 
-/* By length, the first eight bytes and the last eight. */
+static uint64_t load(const char *text, size_t len)
+{
+    uint64_t bytes = 0;
+
+    memcpy(&bytes, text, len);
+    return bytes;
+}
+
+/* By length and ends, of four bytes or eight; of a longer text, which may be a stack that
+ * begins and ends as many others do, also by what is in between. */
 static size_t place_of(const char *text, size_t len)
 {
-    uint64_t first, last;
+    uint64_t first, last, sum;
 
-    memcpy(&first, text, sizeof(first));
-    memcpy(&last, text + len - sizeof(last), sizeof(last));
-    return (size_t)(((first ^ len) * 0x9e3779b97f4a7c15u + last) *
-                        0xff51afd7ed558ccdu >>
-                    32) %
-           RECENT;
+    if (len >= 8) {
+        first = load(text, 8);
+        last = load(text + len - 8, 8);
+    } else if (len >= 4) {
+        first = load(text, 4);
+        last = load(text + len - 4, 4);
+    } else {
+        first = (unsigned char)text[0];
+        last = load(text + len / 2, 1) << 8 | load(text + len - 1, 1);
+    }
+    sum = (first ^ len) * 0x9e3779b97f4a7c15u + last;
+    for (size_t i = 1; len >= 64 && i < 8; i++)
+        sum = (sum ^ load(text + len / 8 * i, 8)) * 0x9e3779b97f4a7c15u;
+    return (size_t)(sum * 0xff51afd7ed558ccdu >> 32) % RECENT;
 }
 
 bool lw_strings_intern(struct lw_strings *table, const char *text, size_t len,
@@ -116,16 +130,20 @@ bool lw_strings_intern(struct lw_strings *table, const char *text, size_t len,
     struct text key = { text, len };
     uint32_t *recent;
 
-    if (len < 8)
-        return intern(table, text, len, id, err);
-    recent = &table->recent[place_of(text, len)];
-    if (*recent && is_same(table, *recent, &key)) {
-        *id = *recent;
+    if (len == 0) {
+        *id = 0;
         return true;
     }
+    recent = table->recent[place_of(text, len)];
+    for (size_t i = 0; i < WAYS && recent[i]; i++)
+        if (is_same(table, recent[i], &key)) {
+            *id = recent[i];
+            return true;
+        }
     if (!intern(table, text, len, id, err))
         return false;
-    *recent = *id;
+    memmove(recent + 1, recent, (WAYS - 1) * sizeof(*recent));
+    recent[0] = *id;
     return true;
 }
 
