@@ -1,12 +1,15 @@
 /* Any bytes as a trace of torch's profiler: read with a window of a few bytes and with the
- * usual one, which must give the same, added to itself as a second rank, and looked at. */
+ * usual one, which must give the same, added to itself as a second rank, and looked at.
+ * Each event must be the same whether or not its keys are known from those before it. */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/inflate.h"
 #include "model/merge.h"
 #include "model/trace_ranks.h"
 #include "one_reader.h"
+#include "readers/kineto_args.h"
 #include "readers/trace_read.h"
 
 static struct lw_profile *read_trace(const uint8_t *bytes, size_t len,
@@ -53,6 +56,66 @@ static void check_same(const struct lw_trace *a, const struct lw_trace *b)
         abort();
 }
 
+static void check_value(const struct lw_value *a, const struct lw_value *b)
+{
+    if (a->form != b->form || a->escaped != b->escaped || a->len != b->len ||
+        memcmp(a->text, b->text, a->len) != 0)
+        abort();
+}
+
+static void check_event(const struct lw_trace_event *a, const struct lw_trace_event *b)
+{
+    if (a->phase != b->phase || a->member_count != b->member_count)
+        abort();
+    check_value(&a->name, &b->name);
+    check_value(&a->category, &b->category);
+    check_value(&a->time, &b->time);
+    check_value(&a->duration, &b->duration);
+    check_value(&a->pid, &b->pid);
+    check_value(&a->tid, &b->tid);
+    check_value(&a->id, &b->id);
+    check_value(&a->scope, &b->scope);
+    check_value(&a->args, &b->args);
+    for (size_t i = 0; i < a->member_count; i++) {
+        const struct lw_member *x = &a->members[i], *y = &b->members[i];
+
+        check_value(&x->value, &y->value);
+        if (x->code != y->code || x->key_len != y->key_len ||
+            memcmp(x->key, y->key, x->key_len) != 0)
+            abort();
+    }
+}
+
+/* Event by event, with all keys known that can be, and with none. */
+static void check_keys(const uint8_t *bytes, size_t len)
+{
+    static struct lw_trace_events in[2];
+    struct lw_stream streams[2] = { 0 };
+    enum lw_trace_item items[2] = { LW_TRACE_EVENT, LW_TRACE_EVENT };
+    bool done = true;
+
+    for (int i = 0; i < 2; i++) {
+        done &= lw_stream_open_bytes(&streams[i], bytes, len, 0, NULL);
+        lw_trace_events_init(&in[i], &streams[i]);
+        in[i].code_of = lw_kineto_arg_code;
+    }
+    in[1].keys.count = LW_TRACE_KEYS;
+    while (done && items[0] != LW_TRACE_END) {
+        done = lw_trace_events_next(&in[0], &items[0], NULL);
+        if (done != lw_trace_events_next(&in[1], &items[1], NULL) ||
+            items[0] != items[1] || in[0].event_count != in[1].event_count ||
+            in[0].broken_count != in[1].broken_count ||
+            in[0].mended_count != in[1].mended_count || in[0].at != in[1].at)
+            abort();
+        if (done && items[0] == LW_TRACE_EVENT)
+            check_event(&in[0].event, &in[1].event);
+    }
+    for (int i = 0; i < 2; i++) {
+        lw_trace_events_release(&in[i]);
+        lw_stream_close(&streams[i]);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct lw_error err = { LW_OK, "" }, small_err = { LW_OK, "" };
@@ -78,5 +141,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     }
     lw_profile_free(profile);
     lw_profile_free(small);
+    check_keys(bytes, len);
     return 0;
 }

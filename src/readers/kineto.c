@@ -25,6 +25,7 @@
 #define CATEGORIES 32 /* known at a glance; Kineto has 20 */
 
 struct category {
+    struct lw_kineto_text text;
     lw_string_id id;
     uint8_t kind;
 };
@@ -40,6 +41,7 @@ struct lw_kineto {
     struct lw_kineto_places places;
     struct category categories[CATEGORIES];
     size_t category_count;
+    size_t last_category;           /* index of the one that was met last */
     struct lw_trace_losses *losses; /* borrowed */
 };
 
@@ -133,14 +135,18 @@ static enum lw_event_kind kind_of_category(const struct lw_value *category)
 static bool find_category(struct lw_kineto *k, const struct lw_value *value,
                           struct category *category, struct lw_error *err)
 {
-    for (size_t i = 0; i < k->category_count; i++)
-        if (lw_kineto_is_text(k->out, k->categories[i].id, value)) {
+    for (size_t n = 0, i = k->last_category; n < k->category_count; n++, i++) {
+        i = i < k->category_count ? i : 0;
+        if (lw_kineto_is_text(&k->categories[i].text, value)) {
+            k->last_category = i;
             *category = k->categories[i];
             return true;
         }
+    }
     category->kind = (uint8_t)kind_of_category(value);
     if (!string_of(k, value, &category->id, err))
         return false;
+    category->text = lw_kineto_text(k->out, category->id);
     if (k->category_count < CATEGORIES)
         k->categories[k->category_count++] = *category;
     return true;
@@ -224,7 +230,7 @@ static bool add_span(struct lw_kineto *k, const struct lw_trace_event *from,
     struct lw_kineto_args args;
     struct category category;
     struct lw_kineto_place *place;
-    uint32_t index;
+    uint32_t index = LW_NONE;
 
     if (from->phase == 'X')
         event.duration_ns = lw_trace_event_duration(from, k->losses);

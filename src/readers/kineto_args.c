@@ -163,14 +163,13 @@ static enum arg arg_of_long(const char *key, size_t len)
     }
 }
 
-static enum arg arg_of(const struct lw_member *member)
+uint8_t lw_kineto_arg_code(const char *key, size_t len)
 {
-    const char *key = member->key;
-    size_t len = member->key_len;
+    enum arg arg = len <= 12   ? arg_of_short(key, len)
+                   : len <= 15 ? arg_of_middle(key, len)
+                               : arg_of_long(key, len);
 
-    if (len <= 12)
-        return arg_of_short(key, len);
-    return len <= 15 ? arg_of_middle(key, len) : arg_of_long(key, len);
+    return (uint8_t)arg;
 }
 
 /* A list as Kineto writes it, in one line: "[1, 2]". Somebody may have saved it anew with
@@ -243,112 +242,153 @@ static void take_positive(const struct lw_value *value, int64_t *number)
         *number = wide;
 }
 
-/* The text that ARG is, if it is one. */
-static lw_string_id *text_of(struct lw_kineto_args *args, enum arg arg)
-{
-    switch (arg) {
-    case ARG_SHAPES: return &args->op.shapes;
-    case ARG_TYPES: return &args->op.types;
-    case ARG_STRIDES: return &args->op.strides;
-    case ARG_VALUES: return &args->op.values;
-    case ARG_STACK: return &args->op.stack;
-    case ARG_COLLECTIVE: return &args->collective.name;
-    case ARG_DTYPE: return &args->collective.dtype;
-    case ARG_GROUP: return &args->collective.group;
-    case ARG_GROUP_TEXT: return &args->collective.group_text;
-    case ARG_RANKS: return &args->collective.ranks;
-    case ARG_IN_SPLIT: return &args->collective.in_split;
-    case ARG_OUT_SPLIT: return &args->collective.out_split;
-    default: return NULL;
-    }
-}
+/* What to take an argument for, and where in struct lw_kineto_args it goes. */
+enum take {
+    TAKE_NOTHING,
+    TAKE_TEXT,
+    TAKE_U64,
+    TAKE_I64,
+    TAKE_POSITIVE,
+    TAKE_I32,
+    TAKE_DOUBLE,
+    TAKE_THREE
+};
+enum part { PART_HEAD, PART_OP, PART_PYTHON, PART_WORK, PART_COLLECTIVE, PART_MEMORY };
 
-static void take_number(struct lw_kineto_args *args, enum arg arg,
-                        const struct lw_value *value)
+struct use {
+    uint8_t take; /* enum take */
+    uint8_t part; /* enum part */
+    uint16_t offset;
+};
+
+#define USE(take, part, field) \
+    { \
+        TAKE_##take, PART_##part, offsetof(struct lw_kineto_args, field) \
+    }
+
+static const struct use uses[] = {
+    [ARG_CORRELATION] = USE(U64, HEAD, correlation),
+    [ARG_EXTERNAL] = USE(U64, HEAD, external),
+    [ARG_SHAPES] = USE(TEXT, OP, op.shapes),
+    [ARG_TYPES] = USE(TEXT, OP, op.types),
+    [ARG_STRIDES] = USE(TEXT, OP, op.strides),
+    [ARG_VALUES] = USE(TEXT, OP, op.values),
+    [ARG_STACK] = USE(TEXT, OP, op.stack),
+    [ARG_SEQUENCE] = USE(POSITIVE, OP, op.sequence),
+    [ARG_FORWARD_THREAD] = USE(U64, OP, op.forward_thread),
+    [ARG_RECORD_ID] = USE(POSITIVE, OP, op.record_id),
+    [ARG_PYTHON_ID] = USE(POSITIVE, PYTHON, python.id),
+    [ARG_PYTHON_PARENT] = USE(POSITIVE, PYTHON, python.parent_id),
+    [ARG_PYTHON_MODULE] = USE(POSITIVE, PYTHON, python.module_id),
+    [ARG_DEVICE] = USE(I32, WORK, work.device),
+    [ARG_STREAM] = USE(POSITIVE, WORK, work.stream),
+    [ARG_BLOCKS] = USE(DOUBLE, WORK, work.blocks_per_sm),
+    [ARG_WARPS] = USE(DOUBLE, WORK, work.warps_per_sm),
+    [ARG_OCCUPANCY] = USE(DOUBLE, WORK, work.occupancy),
+    [ARG_BANDWIDTH] = USE(DOUBLE, WORK, work.bandwidth_gbps),
+    [ARG_BYTES] = USE(POSITIVE, WORK, work.bytes),
+    [ARG_GRID] = USE(THREE, WORK, work.grid),
+    [ARG_BLOCK] = USE(THREE, WORK, work.block),
+    [ARG_REGISTERS] = USE(POSITIVE, WORK, work.registers),
+    [ARG_SHARED] = USE(POSITIVE, WORK, work.shared_bytes),
+    [ARG_WAIT_STREAM] = USE(POSITIVE, WORK, work.wait_stream),
+    [ARG_WAIT_CORRELATION] = USE(U64, WORK, work.wait_correlation),
+    [ARG_COLLECTIVE] = USE(TEXT, COLLECTIVE, collective.name),
+    [ARG_DTYPE] = USE(TEXT, COLLECTIVE, collective.dtype),
+    [ARG_GROUP] = USE(TEXT, COLLECTIVE, collective.group),
+    [ARG_GROUP_TEXT] = USE(TEXT, COLLECTIVE, collective.group_text),
+    [ARG_RANKS] = USE(TEXT, COLLECTIVE, collective.ranks),
+    [ARG_IN_SPLIT] = USE(TEXT, COLLECTIVE, collective.in_split),
+    [ARG_OUT_SPLIT] = USE(TEXT, COLLECTIVE, collective.out_split),
+    [ARG_IN_COUNT] = USE(POSITIVE, COLLECTIVE, collective.in_count),
+    [ARG_OUT_COUNT] = USE(POSITIVE, COLLECTIVE, collective.out_count),
+    [ARG_GROUP_SIZE] = USE(POSITIVE, COLLECTIVE, collective.group_size),
+    [ARG_MEMORY_BYTES] = USE(I64, MEMORY, memory.bytes),
+    [ARG_ADDRESS] = USE(U64, MEMORY, memory.address),
+    [ARG_DEVICE_TYPE] = USE(I32, MEMORY, memory.device_type),
+    [ARG_DEVICE_ID] = USE(I32, MEMORY, memory.device),
+    [ARG_ALLOCATED] = USE(POSITIVE, MEMORY, memory.allocated),
+    [ARG_RESERVED] = USE(POSITIVE, MEMORY, memory.reserved),
+};
+
+/* VALUE goes to FIELD, which is of the type that TAKE says. What it cannot be is let be. */
+static void take_number(enum take take, const struct lw_value *value, void *field)
 {
-    switch (arg) {
-    case ARG_CORRELATION: (void)lw_value_u64(value, &args->correlation); break;
-    case ARG_EXTERNAL: (void)lw_value_u64(value, &args->external); break;
-    case ARG_SEQUENCE: take_positive(value, &args->op.sequence); break;
-    case ARG_FORWARD_THREAD: (void)lw_value_u64(value, &args->op.forward_thread); break;
-    case ARG_RECORD_ID: take_positive(value, &args->op.record_id); break;
-    case ARG_PYTHON_ID: take_positive(value, &args->python.id); break;
-    case ARG_PYTHON_PARENT: take_positive(value, &args->python.parent_id); break;
-    case ARG_PYTHON_MODULE: take_positive(value, &args->python.module_id); break;
-    case ARG_DEVICE: take_i32(value, &args->work.device); break;
-    case ARG_STREAM: take_positive(value, &args->work.stream); break;
-    case ARG_BLOCKS: (void)lw_value_double(value, &args->work.blocks_per_sm); break;
-    case ARG_WARPS: (void)lw_value_double(value, &args->work.warps_per_sm); break;
-    case ARG_OCCUPANCY: (void)lw_value_double(value, &args->work.occupancy); break;
-    case ARG_BANDWIDTH: (void)lw_value_double(value, &args->work.bandwidth_gbps); break;
-    case ARG_BYTES: take_positive(value, &args->work.bytes); break;
-    case ARG_GRID: take_three(value, args->work.grid); break;
-    case ARG_BLOCK: take_three(value, args->work.block); break;
-    case ARG_REGISTERS: take_positive(value, &args->work.registers); break;
-    case ARG_SHARED: take_positive(value, &args->work.shared_bytes); break;
-    case ARG_WAIT_STREAM: take_positive(value, &args->work.wait_stream); break;
-    case ARG_WAIT_CORRELATION:
-        (void)lw_value_u64(value, &args->work.wait_correlation);
-        break;
-    case ARG_IN_COUNT: take_positive(value, &args->collective.in_count); break;
-    case ARG_OUT_COUNT: take_positive(value, &args->collective.out_count); break;
-    case ARG_GROUP_SIZE: take_positive(value, &args->collective.group_size); break;
-    case ARG_MEMORY_BYTES: (void)lw_value_i64(value, &args->memory.bytes); break;
-    case ARG_ADDRESS: (void)lw_value_u64(value, &args->memory.address); break;
-    case ARG_DEVICE_TYPE: take_i32(value, &args->memory.device_type); break;
-    case ARG_DEVICE_ID: take_i32(value, &args->memory.device); break;
-    case ARG_ALLOCATED: take_positive(value, &args->memory.allocated); break;
-    case ARG_RESERVED: take_positive(value, &args->memory.reserved); break;
+    switch (take) {
+    case TAKE_U64: (void)lw_value_u64(value, field); break;
+    case TAKE_I64: (void)lw_value_i64(value, field); break;
+    case TAKE_POSITIVE: take_positive(value, field); break;
+    case TAKE_I32: take_i32(value, field); break;
+    case TAKE_DOUBLE: (void)lw_value_double(value, field); break;
+    case TAKE_THREE: take_three(value, field); break;
     default: break;
     }
 }
 
-static void note(struct lw_kineto_args *args, enum arg arg)
+static const struct lw_kineto_args untold = {
+    .op = { .sequence = -1, .record_id = -1, .collective = LW_NONE },
+    .python = { -1, -1, -1 },
+    .work = { .device = -1,
+              .stream = -1,
+              .blocks_per_sm = -1,
+              .warps_per_sm = -1,
+              .occupancy = -1,
+              .bandwidth_gbps = -1,
+              .bytes = -1,
+              .registers = -1,
+              .shared_bytes = -1,
+              .wait_stream = -1,
+              .collective = LW_NONE },
+    .collective = { .in_count = -1, .out_count = -1, .group_size = -1 },
+    .memory = { .allocated = -1, .reserved = -1, .device = -1 },
+};
+
+/* Nothing is told of PART yet. To clear all of them for each event would take longer than
+ * to read the one that it has. */
+static void clear_part(struct lw_kineto_args *args, enum part part)
 {
-    if (arg >= ARG_SHAPES && arg <= ARG_RECORD_ID)
-        args->has_op = true;
-    else if (arg >= ARG_PYTHON_ID && arg <= ARG_PYTHON_MODULE)
-        args->has_python = true;
-    else if (arg >= ARG_DEVICE && arg <= ARG_WAIT_CORRELATION)
-        args->has_work = true;
-    else if (arg == ARG_COLLECTIVE)
-        args->has_collective = true;
+    switch (part) {
+    case PART_OP: args->op = untold.op; break;
+    case PART_PYTHON: args->python = untold.python; break;
+    case PART_WORK: args->work = untold.work; break;
+    case PART_COLLECTIVE: args->collective = untold.collective; break;
+    default: break;
+    }
 }
 
 bool lw_kineto_args_read(struct lw_kineto_args *args,
                          const struct lw_trace_event *event, struct lw_builder *out,
                          struct lw_buf *text, struct lw_error *err)
 {
-    static const struct lw_kineto_args untold = {
-        .op = { .sequence = -1, .record_id = -1, .collective = LW_NONE },
-        .python = { -1, -1, -1 },
-        .work = { .device = -1,
-                  .stream = -1,
-                  .blocks_per_sm = -1,
-                  .warps_per_sm = -1,
-                  .occupancy = -1,
-                  .bandwidth_gbps = -1,
-                  .bytes = -1,
-                  .registers = -1,
-                  .shared_bytes = -1,
-                  .wait_stream = -1,
-                  .collective = LW_NONE },
-        .collective = { .in_count = -1, .out_count = -1, .group_size = -1 },
-        .memory = { .allocated = -1, .reserved = -1, .device = -1 },
-    };
+    unsigned parts = 1u << PART_HEAD | 1u << PART_MEMORY; /* that are cleared */
+    bool has_collective = false;
 
-    *args = untold;
+    args->correlation = args->external = 0;
+    args->memory = untold.memory;
     for (size_t i = 0; i < event->member_count; i++) {
         const struct lw_member *member = &event->members[i];
-        enum arg arg = arg_of(member);
-        lw_string_id *id = text_of(args, arg);
+        const struct use *use = &uses[member->code];
+        void *field = (char *)args + use->offset;
 
-        if (id && member->value.form != LW_VALUE_WORD &&
-            !lw_kineto_string(out, &member->value, text, id, err))
+        if (!(parts & 1u << use->part)) {
+            clear_part(args, use->part);
+            parts |= 1u << use->part;
+        }
+        has_collective |= member->code == ARG_COLLECTIVE;
+        if (use->take != TAKE_TEXT)
+            take_number(use->take, &member->value, field);
+        else if (member->value.form != LW_VALUE_WORD &&
+                 !lw_kineto_string(out, &member->value, text, field, err))
             return false;
-        if (!id)
-            take_number(args, arg, &member->value);
-        note(args, arg);
     }
+    args->has_op = parts & 1u << PART_OP;
+    args->has_python = parts & 1u << PART_PYTHON;
+    args->has_work = parts & 1u << PART_WORK;
+    args->has_collective = has_collective;
+    /* What carries out a collective is told of, though it may say no more. */
+    if (has_collective && !args->has_op)
+        clear_part(args, PART_OP);
+    if (has_collective && !args->has_work)
+        clear_part(args, PART_WORK);
     return true;
 }

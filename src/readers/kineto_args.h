@@ -6,6 +6,7 @@
 #include "model/builder.h"
 #include "readers/trace_events.h"
 
+/* What is not told of (`has`) is not set; `memory` always is. */
 struct lw_kineto_args {
     uint64_t correlation, external; /* 0: none */
     struct lw_op_detail op;
@@ -16,7 +17,10 @@ struct lw_kineto_args {
     bool has_op, has_python, has_work, has_collective;
 };
 
-/* Put what EVENT's arguments say in ARGS. TEXT is for unescaping. Fails for memory only:
+/* What the argument KEY is, for struct lw_trace_events; 0: nothing that is known here. */
+uint8_t lw_kineto_arg_code(const char *key, size_t len);
+
+/* Put what EVENT's arguments, whose codes are of that, say in ARGS. TEXT is for unescaping. Fails for memory only:
  * what is not as it should be is as if it was not told. */
 bool lw_kineto_args_read(struct lw_kineto_args *args,
                          const struct lw_trace_event *event, struct lw_builder *out,

@@ -35,13 +35,13 @@ static bool string_of(struct lw_kineto_places *places, const struct lw_value *va
     return lw_kineto_string(places->out, value, &places->text, id, err);
 }
 
-bool lw_kineto_is_text(const struct lw_builder *out, lw_string_id id,
-                       const struct lw_value *value)
+struct lw_kineto_text lw_kineto_text(const struct lw_builder *out, lw_string_id id)
 {
     const struct lw_strings *strings = lw_builder_profile(out)->strings;
+    struct lw_kineto_text text = { lw_strings_text(strings, id),
+                                   lw_strings_len(strings, id) };
 
-    return !value->escaped && lw_strings_len(strings, id) == value->len &&
-           memcmp(lw_strings_text(strings, id), value->text, value->len) == 0;
+    return text;
 }
 
 static bool is_place(const void *owner, uint32_t number, const void *key)
@@ -61,9 +61,8 @@ bool lw_kineto_place(struct lw_kineto_places *places,
     uint64_t hash;
     uint32_t number;
 
-    if (places->last != LW_NONE &&
-        lw_kineto_is_text(places->out, places->list[places->last].tid, &event->tid) &&
-        lw_kineto_is_text(places->out, places->list[places->last].pid, &event->pid)) {
+    if (places->last != LW_NONE && lw_kineto_is_text(&places->last_tid, &event->tid) &&
+        lw_kineto_is_text(&places->last_pid, &event->pid)) {
         *found = &places->list[places->last];
         return true;
     }
@@ -83,6 +82,8 @@ bool lw_kineto_place(struct lw_kineto_places *places,
         number = (uint32_t)places->count;
     }
     places->last = number - 1;
+    places->last_pid = lw_kineto_text(places->out, place.pid);
+    places->last_tid = lw_kineto_text(places->out, place.tid);
     *found = &places->list[places->last];
     return true;
 }

@@ -7,6 +7,12 @@
 #include "model/builder.h"
 #include "readers/trace_events.h"
 
+/* A string of the profile at hand: what is met in each event is compared with it. */
+struct lw_kineto_text {
+    const char *bytes; /* borrowed from the profile's strings */
+    size_t len;
+};
+
 /* What was said of one (pid, tid). */
 struct lw_kineto_place {
     lw_string_id pid, tid;
@@ -27,6 +33,7 @@ struct lw_kineto_places {
     uint32_t rank;          /* index */
     struct lw_buf text;
     uint32_t last; /* that was asked for: a number; LW_NONE: none */
+    struct lw_kineto_text last_pid, last_tid; /* of it */
     struct lw_kineto_place *list;
     size_t count, capacity;
     struct lw_map map;
@@ -54,8 +61,14 @@ bool lw_kineto_places_name(struct lw_kineto_places *places,
 /* All was told: name the tracks. */
 void lw_kineto_places_finish(struct lw_kineto_places *places);
 
-/* Is VALUE, as it lies in the file, the string ID? False also if it has to be decoded. */
-bool lw_kineto_is_text(const struct lw_builder *out, lw_string_id id,
-                       const struct lw_value *value);
+struct lw_kineto_text lw_kineto_text(const struct lw_builder *out, lw_string_id id);
+
+/* Is VALUE, as it lies in the file, TEXT? False also if it has to be decoded. */
+static inline bool lw_kineto_is_text(const struct lw_kineto_text *text,
+                                     const struct lw_value *value)
+{
+    return !value->escaped && text->len == value->len &&
+           __builtin_memcmp(text->bytes, value->text, value->len) == 0;
+}
 
 #endif

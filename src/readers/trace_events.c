@@ -60,14 +60,13 @@ static bool slide(struct lw_trace_events *in, struct lw_error *err)
     return lw_stream_slide(in->stream, keep_from, err);
 }
 
-/* Move to the next byte that is no space, nor one of PASSED; it is a NUL at the end. */
-static bool move_on(struct lw_trace_events *in, const char *passed,
-                    struct lw_error *err)
+/* Move to the next byte that is no space, nor PASSED; it is a NUL at the end. */
+static bool move_on(struct lw_trace_events *in, char passed, struct lw_error *err)
 {
     for (;;) {
         const char *p = here(in);
 
-        while (lw_trace_byte(p) == LW_BYTE_SPACE || (*p && strchr(passed, *p)))
+        while (lw_trace_byte(p) == LW_BYTE_SPACE || *p == passed)
             p++;
         in->at = (size_t)(p - in->stream->window);
         if (in->at < in->stream->len || in->stream->is_at_end)
@@ -221,9 +220,10 @@ static bool go_on(struct lw_trace_events *in, enum state list, struct lw_error *
 /* At a bracket of an event. *GIVEN: there is one. */
 static bool next_event(struct lw_trace_events *in, bool *given, struct lw_error *err)
 {
-    struct lw_error why = { LW_OK, "" };
+    struct lw_error why; /* a thousand bytes: to clear all takes as long as an event */
     const char *end;
 
+    why.code = LW_OK;
     while (!(end = lw_trace_scan_event(in, here(in), &why))) {
         if (why.code != LW_OK)
             return lw_fail(err, why.code, "%s", why.text);
@@ -247,7 +247,7 @@ static bool next_event(struct lw_trace_events *in, bool *given, struct lw_error 
 /* Behind the last bracket, where nothing should be. */
 static bool at_end(struct lw_trace_events *in, enum state list, struct lw_error *err)
 {
-    if (!move_on(in, ",", err))
+    if (!move_on(in, ',', err))
         return false;
     if (in->at < in->stream->len && in->event_count > 0)
         return go_on(in, list, err);
@@ -258,7 +258,7 @@ static bool at_end(struct lw_trace_events *in, enum state list, struct lw_error 
 
 static bool next_of_list(struct lw_trace_events *in, bool *given, struct lw_error *err)
 {
-    if (!move_on(in, ",", err))
+    if (!move_on(in, ',', err))
         return false;
     if (*here(in) == '{')
         return next_event(in, given, err);
@@ -363,7 +363,7 @@ static bool next_member(struct lw_trace_events *in, bool *given, struct lw_error
 static bool next_of_object(struct lw_trace_events *in, bool *given,
                            struct lw_error *err)
 {
-    if (!move_on(in, ",", err))
+    if (!move_on(in, ',', err))
         return false;
     if (*here(in) == '"')
         return next_member(in, given, err);
@@ -381,7 +381,7 @@ static bool start(struct lw_trace_events *in, struct lw_error *err)
 {
     if (in->stream->len >= 3 && memcmp(in->stream->window, "\xef\xbb\xbf", 3) == 0)
         in->at = 3; /* a mark of UTF-8 */
-    if (!move_on(in, "", err))
+    if (!move_on(in, ' ', err))
         return false;
     if (*here(in) != '{' && *here(in) != '[')
         return fail_here(in, "no list of events", err);

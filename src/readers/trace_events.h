@@ -15,6 +15,7 @@
 #define LW_READERS_TRACE_EVENTS_H
 
 #include "base/stream.h"
+#include "readers/trace_keys.h"
 
 enum lw_value_form {
     LW_VALUE_NONE,
@@ -34,6 +35,7 @@ struct lw_member {
     const char *key;
     size_t key_len;
     struct lw_value value;
+    uint8_t code; /* of an argument: what `code_of` says of the key */
 };
 
 struct lw_trace_event {
@@ -51,6 +53,9 @@ enum lw_trace_item {
 
 struct lw_trace_events {
     struct lw_stream *stream; /* borrowed */
+    /* What the key of an argument is for, to the caller; NULL: all are 0. Asked once for
+     * each that a file has, or nearly so. */
+    uint8_t (*code_of)(const char *key, size_t len);
     struct lw_trace_event event;
     struct lw_member member;
 
@@ -67,6 +72,7 @@ struct lw_trace_events {
     bool wants_more;          /* the window was too short for it */
     struct lw_member *memory; /* owned */
     size_t memory_count, memory_capacity;
+    struct lw_trace_keys keys; /* that events have */
 };
 
 void lw_trace_events_init(struct lw_trace_events *in, struct lw_stream *stream);

@@ -2,6 +2,7 @@
 
 #include "lap/reader.h" /* enum lw_want */
 #include "readers/kineto.h"
+#include "readers/kineto_args.h"
 #include "readers/trace_spans.h"
 
 struct reading {
@@ -108,6 +109,7 @@ bool lw_trace_read(struct lw_stream *stream, const char *name, unsigned want,
     bool done;
 
     lw_trace_events_init(&r.in, stream);
+    r.in.code_of = lw_kineto_arg_code;
     done = open_consumers(&r, name, want, out, err) && feed(&r, err) &&
            check_rest(&r, err) &&
            (!r.kineto || lw_kineto_finish(r.kineto, r.in.event_count, err)) &&

@@ -48,6 +48,42 @@ static INLINE const char *find_quote(const char *p)
 #endif
 }
 
+/* The first byte from P on that a word does not hold. */
+static INLINE const char *find_word_end(const char *p)
+{
+#ifdef __SSE2__
+    const __m128i space = _mm_set1_epi8(' '), quote = _mm_set1_epi8('"');
+    const __m128i comma = _mm_set1_epi8(','), colon = _mm_set1_epi8(':');
+    const __m128i open = _mm_set1_epi8('{'), close = _mm_set1_epi8('}');
+
+    for (;;) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+        __m128i braces = _mm_or_si128(bytes, space); /* brackets become braces */
+        __m128i hits = _mm_cmpeq_epi8(_mm_min_epu8(bytes, space), bytes);
+        unsigned mask;
+
+        hits = _mm_or_si128(hits, _mm_or_si128(_mm_cmpeq_epi8(bytes, comma),
+                                               _mm_cmpeq_epi8(bytes, colon)));
+        hits = _mm_or_si128(hits, _mm_or_si128(_mm_cmpeq_epi8(braces, open),
+                                               _mm_cmpeq_epi8(braces, close)));
+        hits = _mm_or_si128(hits, _mm_cmpeq_epi8(bytes, quote));
+        mask = (unsigned)_mm_movemask_epi8(hits);
+        if (!mask) {
+            p += 16;
+            continue;
+        }
+        p += __builtin_ctz(mask);
+        if (lw_trace_byte(p) != LW_BYTE_PLAIN)
+            return p;
+        p++; /* a control character is taken as it is */
+    }
+#else
+    while (lw_trace_byte(p) == LW_BYTE_PLAIN)
+        p++;
+    return p;
+#endif
+}
+
 /* A quote that ends a text is followed by what can follow one. */
 static bool ends_text(const char *quote)
 {
@@ -60,15 +96,13 @@ static bool ends_text(const char *quote)
 static INLINE const char *scan_text(struct lw_trace_events *in, const char *p,
                                     bool *escaped)
 {
-    const char *end = lw_trace_window_end(in);
-
     *escaped = false;
     for (;;) {
         p = find_quote(p);
-        if (p >= end)
-            return stop_at(in, end);
         if (*p == '"' && (!in->is_mending || ends_text(p)))
             return p;
+        if (p >= lw_trace_window_end(in))
+            return stop_at(in, p);
         if (*p == '\\') {
             *escaped = true;
             p++;
@@ -134,8 +168,7 @@ static INLINE const char *scan_value(struct lw_trace_events *in, const char *p,
         break;
     case LW_BYTE_PLAIN:
         value->form = LW_VALUE_WORD;
-        for (end = p + 1; lw_trace_byte(end) == LW_BYTE_PLAIN; end++)
-            continue;
+        end = find_word_end(p + 1);
         break;
     default: return stop_at(in, p);
     }
@@ -177,16 +210,118 @@ static INLINE const char *scan_next(struct lw_trace_events *in, const char *p,
     return p + *done;
 }
 
+/* Keys */
+
+#define FIELD(name, field) \
+    { \
+        name, LW_KEY_VALUE, offsetof(struct lw_trace_event, field) \
+    }
+
+/* What a key of an event, LEN bytes at NAME, is for: `use` and `offset` of KEY. */
+static void find_use(const char *name, size_t len, struct lw_trace_key *key)
+{
+    static const struct {
+        char name[5];
+        uint8_t use;
+        uint16_t offset;
+    } uses[] = {
+        FIELD("ts", time),
+        FIELD("dur", duration),
+        FIELD("name", name),
+        FIELD("cat", category),
+        FIELD("pid", pid),
+        FIELD("tid", tid),
+        FIELD("id", id),
+        FIELD("s", scope),
+        { "ph", LW_KEY_PHASE, 0 },
+        { "args", LW_KEY_ARGS, offsetof(struct lw_trace_event, args) },
+    };
+
+    key->use = LW_KEY_OTHER;
+    for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++)
+        if (len == strlen(uses[i].name) && memcmp(name, uses[i].name, len) == 0) {
+            key->use = uses[i].use;
+            key->offset = uses[i].offset;
+        }
+}
+
+/* As next_key(), of one that was not met there lately. */
+static const char *scan_new_key(struct lw_trace_events *in, const char *p,
+                                unsigned *number, bool is_member, const char **name,
+                                size_t *name_len)
+{
+    struct lw_trace_key key = { .len = 0 };
+    bool is_first = *number == LW_KEY_OF_EVENT || *number == LW_KEY_OF_ARGS;
+    bool is_end = false;
+    const char *start = p;
+    unsigned added = LW_KEY_NONE;
+
+    if (is_first) {
+        p = lw_trace_skip_space(p + 1);
+        is_end = *p == '}';
+        p += is_end;
+    } else {
+        p = scan_next(in, p, &is_end);
+    }
+    if (p && !is_end)
+        p = scan_key(in, p, name, name_len);
+    if (!p)
+        return NULL;
+
+    if (is_end) {
+        key.use = LW_KEY_END;
+    } else if (is_member) {
+        key.use = LW_KEY_MEMBER;
+        key.code = in->code_of ? in->code_of(*name, *name_len) : 0;
+    } else {
+        find_use(*name, *name_len, &key);
+    }
+    if (!in->is_mending && p - start <= LW_TRACE_KEY_BYTES) {
+        key.len = (uint8_t)(p - start);
+        memcpy(key.text, start, key.len);
+        if (!is_end) {
+            key.name_at = (uint8_t)(*name - start);
+            key.name_len = (uint8_t)*name_len;
+        }
+        added = lw_trace_keys_add(&in->keys, *number, &key);
+    }
+    if (!added) {
+        added = is_member ? LW_KEY_UNKNOWN_OF : LW_KEY_UNKNOWN;
+        in->keys.list[added].use = key.use;
+        in->keys.list[added].code = key.code;
+        in->keys.list[added].offset = key.offset;
+    }
+    *number = added;
+    return p;
+}
+
+/* From P on, which is behind the value of key *NUMBER or the bracket of an object: where the
+ * value of the next key begins, whose number goes to *NUMBER; or behind the object. */
+static INLINE const char *next_key(struct lw_trace_events *in, const char *p,
+                                   unsigned *number, bool is_member, const char **name,
+                                   size_t *name_len)
+{
+    unsigned guess =
+        in->is_mending ? LW_KEY_NONE : lw_trace_keys_guess(&in->keys, *number, p);
+    const struct lw_trace_key *key = &in->keys.list[guess];
+
+    if (!guess)
+        return scan_new_key(in, p, number, is_member, name, name_len);
+    *number = guess;
+    *name = p + key->name_at;
+    *name_len = key->name_len;
+    return p + key->len;
+}
+
+/* Events */
+
 static const char *scan_members(struct lw_trace_events *in, const char *p,
                                 struct lw_error *err)
 {
-    bool done;
+    unsigned number = LW_KEY_OF_ARGS;
 
     in->memory_count = 0;
-    p = lw_trace_skip_space(p + 1);
-    if (*p == '}')
-        return p + 1;
-    do {
+    for (;;) {
         struct lw_member *member;
 
         if (in->memory_count == in->memory_capacity &&
@@ -194,90 +329,66 @@ static const char *scan_members(struct lw_trace_events *in, const char *p,
                      sizeof(*in->memory), err))
             return NULL;
         member = &in->memory[in->memory_count];
-        p = scan_key(in, p, &member->key, &member->key_len);
-        if (!p)
-            return NULL;
-        p = scan_value(in, p, &member->value);
+        p = next_key(in, p, &number, true, &member->key, &member->key_len);
+        if (!p || in->keys.list[number].use == LW_KEY_END)
+            return p;
+        member->code = in->keys.list[number].code;
+        p = scan_value(in, lw_trace_skip_space(p), &member->value);
         if (!p)
             return NULL;
         in->memory_count++;
-        p = scan_next(in, p, &done);
-    } while (p && !done);
-    return p;
+    }
 }
 
-static struct lw_value *find_slot(struct lw_trace_event *event, const char *key,
-                                  size_t len)
+static INLINE void clear_event(struct lw_trace_event *event)
 {
-    switch (len) {
-    case 1: return key[0] == 's' ? &event->scope : NULL;
-    case 2:
-        if (key[0] == 't' && key[1] == 's')
-            return &event->time;
-        return key[0] == 'i' && key[1] == 'd' ? &event->id : NULL;
-    case 3:
-        if (key[1] == 'i' && key[2] == 'd')
-            return key[0] == 'p' ? &event->pid : key[0] == 't' ? &event->tid : NULL;
-        if (memcmp(key, "dur", 3) == 0)
-            return &event->duration;
-        return memcmp(key, "cat", 3) == 0 ? &event->category : NULL;
-    case 4:
-        if (memcmp(key, "name", 4) == 0)
-            return &event->name;
-        return memcmp(key, "args", 4) == 0 ? &event->args : NULL;
-    default: return NULL;
-    }
+    static const struct lw_value none = { .text = "" };
+
+    event->phase = 0;
+    event->name = event->category = event->time = event->duration = none;
+    event->pid = event->tid = event->id = event->scope = event->args = none;
 }
 
 /* The event whose '{' is at P. NULL without wants_more and an error in ERR: it is broken. */
 const char *lw_trace_scan_event(struct lw_trace_events *in, const char *p,
                                 struct lw_error *err)
 {
-    static const struct lw_trace_event blank = {
-        .name.text = "",
-        .category.text = "",
-        .time.text = "",
-        .duration.text = "",
-        .pid.text = "",
-        .tid.text = "",
-        .id.text = "",
-        .scope.text = "",
-        .args.text = "",
-    };
     struct lw_trace_event *event = &in->event;
-    bool done;
+    unsigned number = LW_KEY_OF_EVENT;
 
-    *event = blank;
+    clear_event(event);
     in->memory_count = 0;
     in->wants_more = false;
-    p = lw_trace_skip_space(p + 1);
-    if (*p == '}')
-        return p + 1;
-    do {
-        struct lw_value other, *slot;
-        const char *key;
-        size_t len;
+    for (;;) {
+        struct lw_value other, *value = &other;
+        const struct lw_trace_key *key;
+        const char *name;
+        size_t name_len;
 
-        p = scan_key(in, p, &key, &len);
+        p = next_key(in, p, &number, false, &name, &name_len);
         if (!p)
             return NULL;
-        slot = find_slot(event, key, len);
-        if (slot == &event->args && *p == '{') {
-            slot->text = p;
-            slot->form = LW_VALUE_NESTED;
+        key = &in->keys.list[number];
+        if (key->use == LW_KEY_END)
+            break;
+        p = lw_trace_skip_space(p); /* may be more than the key had before */
+        if (key->use == LW_KEY_ARGS && *p == '{') {
+            event->args.text = p;
+            event->args.form = LW_VALUE_NESTED;
             p = scan_members(in, p, err);
             if (!p)
                 return NULL;
-            slot->len = (size_t)(p - slot->text);
-        } else {
-            p = scan_value(in, p, slot ? slot : &other);
-            if (!p)
-                return NULL;
-            if (!slot && len == 2 && key[0] == 'p' && key[1] == 'h' && other.len == 1)
-                event->phase = *other.text;
+            event->args.len = (size_t)(p - event->args.text);
+            continue;
         }
-        p = scan_next(in, p, &done);
-    } while (p && !done);
+        if (key->use == LW_KEY_VALUE || key->use == LW_KEY_ARGS)
+            value = (struct lw_value *)(void *)((char *)event + key->offset);
+        p = scan_value(in, p, value);
+        if (!p)
+            return NULL;
+        if (key->use == LW_KEY_PHASE && value->len == 1)
+            event->phase = *value->text;
+    }
     event->members = in->memory;
     event->member_count = in->memory_count;
     return p;
