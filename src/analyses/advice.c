@@ -42,7 +42,7 @@ static const struct {
     { LW_ADVICE_STEPS, "the steps of a training", "'lapwing run' finds them" },
     { LW_ADVICE_SAMPLES, "samples", "'lapwing run' without --no-sample takes them" },
     { LW_ADVICE_OPS, "ops", "'lapwing run --ops=all' records them" },
-    { LW_ADVICE_COUNTERS, "counters", "'lapwing run' has them" },
+    { LW_ADVICE_COUNTERS, "counters", "'lapwing run' without --no-system has them" },
     { LW_ADVICE_TRACE, "a trace", "'lapwing run --torch' takes one" },
     { LW_ADVICE_DEVICE, "work on a GPU", "'lapwing run --torch' where one is used" },
 };

@@ -67,7 +67,9 @@ static void describe(const struct looking *l, const struct lw_other_call *call,
     const char *kind = l->is_eval ? "step of evaluation" : "training step";
     bool is_loop = call->function == call->caller;
 
-    lw_buf_addf(change, "%s %s%s a tenth as often or not at all, if it need not be",
+    lw_buf_addf(change,
+                "%s %s%s a tenth as often, or not at all, if the training does not "
+                "need it",
                 is_loop ? "Do what" : "Call", name,
                 is_loop ? " does in this line" : "");
     lw_steps_add_who(&l->advice->steps, l->track, evidence);
@@ -77,11 +79,10 @@ static void describe(const struct looking *l, const struct lw_other_call *call,
     lw_units_add_ns(evidence, (int64_t)(l->steps_ns / l->step_count));
     lw_buf_add_text(evidence, " (");
     lw_units_add_share(evidence, (double)call->ns / (double)l->steps_ns);
-    lw_buf_addf(evidence, ") in %s%s, which is no phase of the training; from ",
+    lw_buf_addf(evidence, ") in %s%s, which is no phase of the training (",
                 is_loop ? "that line of " : "", name);
     lw_units_add_count(evidence, (int64_t)call->samples);
-    lw_buf_addf(evidence, " of the %s' samples",
-                l->is_eval ? "evaluation's" : "training steps");
+    lw_buf_add_text(evidence, " samples)");
 }
 
 static bool add_finding(struct looking *l, const struct lw_other_call *call,
