@@ -78,10 +78,13 @@ void lw_advice_words_release(struct lw_advice_words *words)
 bool lw_advice_words_place(struct lw_advice_words *words, struct lw_advice *advice,
                            const char *text, size_t len, struct lw_error *err)
 {
-    const char *end = len > 0 ? memmem(text, len, "): ", 3) : NULL;
-    const char *open = end ? memrchr(text, '(', (size_t)(end - text)) : NULL;
+    const char *end, *open;
     uint64_t line;
 
+    if (!text || len == 0)
+        return true;
+    end = memmem(text, len, "): ", 3);
+    open = end ? memrchr(text, '(', (size_t)(end - text)) : NULL;
     if (!open || open == text ||
         !lw_text_u64(open + 1, (size_t)(end - open - 1), &line) || line > UINT32_MAX)
         return true;
