@@ -280,7 +280,7 @@ static bool look(struct lw_advice *advice, struct lw_error *err)
 
 const struct lw_advice_rule lw_advice_rule_amp = {
     .name = "amp",
-    .question = "could matrix products run on the GPU's tensor cores?",
+    .question = "Could matrix products run on the GPU's tensor cores?",
     .needs = LW_ADVICE_DEVICE,
     .look = look,
 };

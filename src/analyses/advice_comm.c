@@ -219,7 +219,7 @@ static bool look(struct lw_advice *advice, struct lw_error *err)
 
 const struct lw_advice_rule lw_advice_rule_comm = {
     .name = "comm",
-    .question = "does a step wait for communication?",
+    .question = "Does a step wait for communication?",
     .needs = LW_ADVICE_TRACE,
     .look = look,
 };

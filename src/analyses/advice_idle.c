@@ -132,7 +132,7 @@ static bool look(struct lw_advice *advice, struct lw_error *err)
 
 const struct lw_advice_rule lw_advice_rule_idle = {
     .name = "idle",
-    .question = "does the GPU stand idle while the host is in Python code?",
+    .question = "Does the GPU stand idle while the host is in Python code?",
     .needs = LW_ADVICE_DEVICE,
     .look = look,
 };

@@ -126,7 +126,7 @@ static bool look(struct lw_advice *advice, struct lw_error *err)
 
 const struct lw_advice_rule lw_advice_rule_launch = {
     .name = "launch",
-    .question = "does the GPU stand idle while the host launches small kernels?",
+    .question = "Does the GPU stand idle while the host launches small kernels?",
     .needs = LW_ADVICE_DEVICE,
     .look = look,
 };

@@ -143,7 +143,7 @@ static bool look(struct lw_advice *advice, struct lw_error *err)
 
 const struct lw_advice_rule lw_advice_rule_loader = {
     .name = "loader",
-    .question = "do steps of the trace wait for their batch?",
+    .question = "Do steps of the trace wait for their batch?",
     .needs = LW_ADVICE_TRACE,
     .look = look,
 };

@@ -92,7 +92,7 @@ static bool look(struct lw_advice *advice, struct lw_error *err)
 
 const struct lw_advice_rule lw_advice_rule_memory = {
     .name = "memory",
-    .question = "is a GPU's memory nearly full?",
+    .question = "Is a GPU's memory nearly full?",
     .needs = LW_ADVICE_TRACE,
     .look = look,
 };

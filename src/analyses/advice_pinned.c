@@ -115,7 +115,7 @@ static bool look(struct lw_advice *advice, struct lw_error *err)
 
 const struct lw_advice_rule lw_advice_rule_pinned = {
     .name = "pinned",
-    .question = "do copies from pageable memory cost time?",
+    .question = "Do copies from pageable memory cost time?",
     .needs = LW_ADVICE_DEVICE,
     .look = look,
 };

@@ -396,7 +396,7 @@ static bool look(struct lw_advice *advice, struct lw_error *err)
 
 const struct lw_advice_rule lw_advice_rule_sync = {
     .name = "sync",
-    .question = "does the host wait for the GPU in the loop?",
+    .question = "Does the host wait for the GPU in the loop?",
     .needs = LW_ADVICE_DEVICE,
     .look = look,
 };
