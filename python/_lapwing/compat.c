@@ -57,6 +57,66 @@ static bool getitem_is_hidden(const struct py_compat *compat)
     return evaluated < 100;
 }
 
+/* ---- frames ---------------------------------------------------------------------- */
+
+/* As src/sampler/layouts.def has them, which is made from CPython's own headers. */
+static const struct py_frame_layout frame_layouts[] = {
+    [10] = { .thread_frame = 24,
+             .previous = 24,
+             .code = 32,
+             .instruction = 96,
+             .is_offset = true,
+             .code_file = 104,
+             .code_name = 112,
+             .code_table = 120 },
+    [11] = { .thread_frame = 8,
+             .thread_cframe = 56,
+             .previous = 48,
+             .code = 32,
+             .instruction = 56,
+             .code_file = 112,
+             .code_name = 128,
+             .code_table = 136,
+             .code_bytes = 184 },
+    [12] = { .thread_frame = 0,
+             .thread_cframe = 56,
+             .previous = 8,
+             .code = 0,
+             .instruction = 56,
+             .owner = 70,
+             .code_file = 112,
+             .code_name = 128,
+             .code_table = 136,
+             .code_bytes = 192 },
+    [13] = { .thread_frame = 72,
+             .previous = 8,
+             .code = 0,
+             .instruction = 56,
+             .owner = 70,
+             .code_file = 112,
+             .code_name = 128,
+             .code_table = 136,
+             .code_bytes = 200 },
+    [14] = { .thread_frame = 72,
+             .previous = 8,
+             .code = 0,
+             .instruction = 56,
+             .owner = 74,
+             .code_file = 112,
+             .code_name = 128,
+             .code_table = 136,
+             .code_bytes = 208 },
+    [15] = { .thread_frame = 72,
+             .previous = 8,
+             .code = 0,
+             .instruction = 56,
+             .owner = 74,
+             .code_file = 112,
+             .code_name = 128,
+             .code_table = 136,
+             .code_bytes = 208 },
+};
+
 /* ---- loading --------------------------------------------------------------------- */
 
 bool py_compat_load(struct py_compat *compat, const char **reason)
@@ -83,6 +143,9 @@ bool py_compat_load(struct py_compat *compat, const char **reason)
     find(&compat->request_extra, "PyUnstable_Eval_RequestCodeExtraIndex",
          "_PyEval_RequestCodeExtraIndex");
     find(&compat->set_extra, "PyUnstable_Code_SetExtra", "_PyCode_SetExtra");
+    find(&compat->code_line, "PyCode_Addr2Line", NULL);
+    if (compat->minor < sizeof(frame_layouts) / sizeof(frame_layouts[0]))
+        compat->frames = &frame_layouts[compat->minor];
     find(&compat->type_lookup, "_PyType_Lookup", NULL);
     find(&compat->code_type, "PyCode_Type", NULL);
     find(&compat->method_descriptor_type, "PyMethodDescr_Type", NULL);

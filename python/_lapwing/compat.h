@@ -3,7 +3,8 @@
  * One extension (abi3, 3.10 and later) serves every Python, so nothing here is decided
  * at compile time. Private functions are looked up by name when the module is loaded;
  * one that is absent is NULL, and the caller does without. Offsets into private
- * structs are needed on 3.10 and 3.11 only, which will not change any more. */
+ * structs are needed to hook calls on 3.10 and 3.11 only, which will not change any more;
+ * those of frames (struct py_frame_layout) are tried before they are used. */
 #ifndef PY_LAPWING_COMPAT_H
 #define PY_LAPWING_COMPAT_H
 
@@ -28,6 +29,24 @@ enum py_trace_event { /* PyTrace_* of cpython/pystate.h */
                       PY_TRACE_C_RETURN = 6,
 };
 
+/* Where a thread's frames are, in bytes, for who looks at its own. */
+struct py_frame_layout {
+    uint8_t thread_frame;  /* of the pointer to the innermost, in the thread's state or,
+                             where there is a cframe, in that */
+    uint8_t thread_cframe; /* 0: none */
+    uint8_t previous;
+    uint8_t code; /* from 3.14 on its low bits are not of the address */
+    uint8_t instruction;
+    uint8_t owner;  /* 0: none; FIRST_SHIM and above: no function's frame */
+    bool is_offset; /* `instruction` is an int that counts units of two bytes (3.10) */
+    uint8_t code_file;
+    uint8_t code_name;  /* the qualified one, from 3.11 on */
+    uint8_t code_table; /* of its lines */
+    uint8_t code_bytes; /* its instructions, where `instruction` is a pointer */
+};
+
+enum { PY_FIRST_SHIM = 3 };
+
 struct py_compat {
     unsigned minor;  /* of Python 3 */
     bool monitoring; /* 3.12+: calls are seen through sys.monitoring */
@@ -50,6 +69,10 @@ struct py_compat {
     /* To hear when a code object dies. */
     Py_ssize_t (*request_extra)(void (*free_extra)(void *extra));
     int (*set_extra)(PyObject *code, Py_ssize_t index, void *extra);
+
+    /* Of the own thread's frames, without the GIL too; NULL: not known of this Python. */
+    const struct py_frame_layout *frames;
+    int (*code_line)(PyObject *code, int offset); /* reads and nothing else; or NULL */
 
     PyObject *(*type_lookup)(PyTypeObject *type, PyObject *name); /* borrowed result */
     PyTypeObject *code_type;

@@ -12,6 +12,7 @@
 #include "agent/handover.h"
 #include "agent/ops_budget.h"
 #include "agent/ops_torch.h"
+#include "ops_lines.h"
 #include "ops_names.h"
 #include "ops_test.h"
 #include "phases.h"
@@ -20,11 +21,15 @@ enum {
     COUNTED_AT_ONCE = 256,    /* ops that a thread counts before it tells */
     MOST_FREE_CONTEXTS = 256, /* that a thread keeps for the next ops */
     BOUND_MEMORY = 64,        /* bounds after which one of a better kind is forgotten */
+    INNER_MEMORY = 16,        /* sequence numbers of ops that ended; a power of two */
 };
 
 struct op_context {
     struct lw_torch_context base;
-    struct op_context *next; /* free one */
+    union {
+        struct op_context *next;         /* free one */
+        const struct ops_thread *thread; /* in which it began */
+    };
     uint64_t start_ticks;
     uint32_t number; /* of its name */
 };
@@ -32,8 +37,14 @@ struct op_context {
 struct ops_thread {
     struct op_context *contexts; /* free ones */
     uint32_t context_count;
-    uint32_t op_count; /* not yet told to ops.total */
+    uint32_t op_count;     /* not yet told to ops.total */
+    uint32_t torch_number; /* of the thread, as torch counts; 0: not asked yet */
+    struct inner {
+        int64_t sequence;
+        uint64_t start_ticks;
+    } inner[INNER_MEMORY]; /* by sequence number: the last op that ended with it */
     struct py_ops_names names;
+    struct py_ops_lines lines;
 };
 
 static struct {
@@ -257,19 +268,69 @@ static inline struct op_context *start(const char *name, enum lw_agent_name_kind
     } else if (!(context = make_context())) {
         return NULL;
     }
+    context->thread = mine;
     context->number = py_ops_names_number(&mine->names, kind, name);
     context->start_ticks = lw_ticks_now(py_tracer.use_tsc); /* as late as can be */
     return context;
 }
 
-static inline void end(const struct op_context *context, uint64_t now)
+/* Of two ops, one in the other, that have a sequence number both, the inner one made the
+ * node: has one ended in CONTEXT's op? */
+static inline bool was_inner(struct ops_thread *mine, const struct op_context *context,
+                             int64_t sequence)
+{
+    struct inner *inner = &mine->inner[sequence & (INNER_MEMORY - 1)];
+
+    if (inner->sequence == sequence && inner->start_ticks > context->start_ticks)
+        return true;
+    *inner = (struct inner){ sequence, context->start_ticks };
+    return false;
+}
+
+/* Say which forward op and which backward node belong together, and which line asked for
+ * the op. While it ends the line is still the one that it began in. */
+static void tell_origin(struct lw_calls_thread *calls, const struct op_context *context,
+                        const void *function)
+{
+    struct ops_thread *mine = ops_thread;
+    uint64_t sequence = (uint64_t)lw_torch_sequence_of(&ops.torch, function);
+    unsigned scope = lw_torch_scope_of(&ops.torch, function);
+    struct lw_agent_record record = { .ticks = context->start_ticks };
+    uint32_t line = 0;
+
+    if (scope == LW_TORCH_BACKWARD) {
+        record.kind = LW_RECORD_BACKWARD;
+        record.node = (uint32_t)lw_torch_forward_thread_of(&ops.torch, function);
+    } else if (scope == LW_TORCH_FUNCTION &&
+               !was_inner(mine, context, (int64_t)sequence)) {
+        if (mine->torch_number == 0)
+            mine->torch_number = (uint32_t)ops.torch.thread_id();
+        record.kind = LW_RECORD_FORWARD;
+        record.node = mine->torch_number;
+        py_ops_lines_find(&mine->lines, &record.id, &line);
+    }
+    /* What began before this recording has no start of its own in it. */
+    if (record.node == 0 || sequence >> (64 - LW_ORIGIN_LINE_BITS) != 0 ||
+        record.ticks <= calls->region->header->start_ticks)
+        return;
+    record.value =
+        sequence << LW_ORIGIN_LINE_BITS | (line < 1u << LW_ORIGIN_LINE_BITS ? line : 0);
+    lw_region_add_record(calls->region, calls->slot, &record);
+}
+
+static inline void end(const struct op_context *context, uint64_t now,
+                       const void *function)
 {
     struct lw_calls_thread *calls = py_session_enter();
 
     if (!calls)
         return;
-    if (__builtin_expect(context->number != ops.own_number, 1))
+    if (__builtin_expect(context->number != ops.own_number, 1)) {
         py_span_write(calls, context->number, context->start_ticks, now);
+        if (function && lw_torch_sequence_of(&ops.torch, function) >= 0 &&
+            context->thread == ops_thread)
+            tell_origin(calls, context, function);
+    }
     py_session_leave();
 }
 
@@ -286,10 +347,9 @@ static void op_ended(const void *function, struct lw_torch_context *base)
     uint64_t now = lw_ticks_now(py_tracer.use_tsc);
     struct ops_thread *mine = ops_thread;
 
-    (void)function;
     if (!base)
         return;
-    end((const struct op_context *)base, now);
+    end((const struct op_context *)base, now, function);
     if (mine && ++mine->op_count >= COUNTED_AT_ONCE)
         look_at_count(mine);
 }
@@ -318,7 +378,7 @@ static void user_ended(const void *function, struct lw_torch_context *base)
 
     if (!base)
         return;
-    end((const struct op_context *)base, now);
+    end((const struct op_context *)base, now, NULL);
     if (starts(ops.torch.name(function), "Optimizer.step#"))
         py_ops_step_bound(PY_OPS_OPTIMIZER);
 }
@@ -405,6 +465,7 @@ void py_ops_start(PyObject *torch)
         tell_reason(config, reason);
         return;
     }
+    py_ops_lines_start(torch);
     ops.mode = config->ops;
     ops.own_number =
         py_span_number(LW_NAME_OP, LW_TORCH_COST_NAME, strlen(LW_TORCH_COST_NAME));

@@ -202,19 +202,32 @@ struct lw_agent_ring {
 };
 
 struct lw_agent_record {
-    uint32_t kind;  /* enum lw_agent_record_kind */
-    uint32_t id;    /* SPAN: node; MARK and COUNTER: number of the name log */
-    uint64_t ticks; /* SPAN and MARK: start; COUNTER: when */
-    uint64_t value; /* SPAN and MARK: duration in ticks; COUNTER: a double's bits */
-    uint32_t node;  /* MARK: the node in which it ran */
+    uint32_t kind; /* enum lw_agent_record_kind */
+    uint32_t id;   /* SPAN: node; MARK and COUNTER: number of the name log; FORWARD and
+                       BACKWARD: of the function whose line asked for it, 0: not known */
+    uint64_t
+        ticks; /* SPAN and MARK: start; COUNTER: when; FORWARD and BACKWARD: start of
+                       the op, which is a MARK of this ring */
+    uint64_t
+        value; /* SPAN and MARK: duration in ticks; COUNTER: a double's bits; FORWARD
+                       and BACKWARD: torch's sequence number and that line, see below */
+    uint32_t node; /* MARK: the node in which it ran; FORWARD and BACKWARD: torch's
+                       number of the thread that the forward op ran in */
     uint32_t generation; /* of the thread slot, so that a reused slot cannot mix */
 };
 
+/* An op of a forward pass and the node of the backward pass that came of it have the
+ * same sequence number. Of several ops of a thread that have it, the one that began last
+ * made the node. */
 enum lw_agent_record_kind {
     LW_RECORD_SPAN = 1,
     LW_RECORD_MARK = 2,
     LW_RECORD_COUNTER = 3,
+    LW_RECORD_FORWARD = 4,
+    LW_RECORD_BACKWARD = 5,
 };
+
+#define LW_ORIGIN_LINE_BITS 24 /* of a record's value, the lowest; 0: not known */
 
 /* The descriptors that come with a hello, in this order; the last may be missing. */
 enum lw_hello_fd {

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* at::RecordScope, as far as we go; the same since torch 1.13. */
 enum lw_torch_scope {
@@ -87,6 +88,30 @@ static inline unsigned lw_torch_scope_of(const struct lw_torch *torch,
                                          const void *function)
 {
     return ((const unsigned char *)function)[torch->scope_at];
+}
+
+/* What joins an op to its backward node; below 0: nothing does, or it is not known. */
+static inline int64_t lw_torch_sequence_of(const struct lw_torch *torch,
+                                           const void *function)
+{
+    int64_t sequence;
+
+    if (torch->sequence_at == 0)
+        return -1;
+    memcpy(&sequence, (const char *)function + torch->sequence_at, sizeof(sequence));
+    return sequence;
+}
+
+/* Of a backward node: the thread of its forward op, as torch counts; 0: not known. */
+static inline uint64_t lw_torch_forward_thread_of(const struct lw_torch *torch,
+                                                  const void *function)
+{
+    uint64_t thread = 0;
+
+    if (torch->forward_thread_at != 0)
+        memcpy(&thread, (const char *)function + torch->forward_thread_at,
+               sizeof(thread));
+    return thread;
 }
 
 #endif

@@ -59,6 +59,10 @@
  *     THINNED   varint start, varint end of the window, ns; one row a kind of thing:
  *               kind of chunk (varint); what became of it (varint, enum lw_thinned);
  *               rows there were (varint)
+ *     ORIGINS   start of an op's span (step, ns); its thread (step); the thread of the
+ *               forward op as torch counts (step); sequence number (step); function
+ *               whose line asked for it (varint, a frame); the line (varint); 1: it is
+ *               a node of the backward pass (varint)
  *
  * CALLS are what was added in the window, so a reader adds them all up. THREADS rows
  * replace what was said of that number before; META rows that of that key. LOSSES add up.
@@ -105,7 +109,8 @@ enum lw_chunk_kind {
     LW_CHUNK_COUNTERS = 9,
     LW_CHUNK_LOSSES = 10,
     LW_CHUNK_THINNED = 11,
-    LW_CHUNK_KINDS = 12, /* one more than the last */
+    LW_CHUNK_ORIGINS = 12,
+    LW_CHUNK_KINDS = 13, /* one more than the last */
 };
 
 enum lw_chunk_codec {

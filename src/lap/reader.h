@@ -29,6 +29,7 @@ enum lw_want {
     LW_WANT_TRACE = 32,        /* of a torch profiler: the events and what joins them */
     LW_WANT_ARGS = 64,         /* and each event's arguments, as they lie in the file */
     LW_WANT_TRACE_ALONE = 128, /* of a file that has a trace, nothing else */
+    LW_WANT_ORIGINS = 2048,    /* what joins backward ops to forward ops and lines */
     LW_WANT_PHASES = 256,      /* of the spans, those of phases: a run with millions of
                                   ops has thousands */
     LW_WANT_OPS = 512,         /* of the spans, those of ops and ranges */

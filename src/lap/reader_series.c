@@ -418,6 +418,32 @@ static bool read_spans(struct lw_series *s, const struct lw_chunk *chunk,
     return lw_builder_spans(s->out, rows, kept, err);
 }
 
+static bool read_origins(struct lw_series *s, const struct lw_chunk *chunk,
+                         struct lw_error *err)
+{
+    struct lw_origin *rows;
+    uint64_t lead[2];
+    size_t kept = 0;
+
+    if (!decode_rows(s, chunk, lead, &rows, err))
+        return false;
+    for (uint32_t i = 0; i < chunk->rows; i++) {
+        struct lw_origin row = rows[i];
+
+        row.thread = find_thread(s, row.thread);
+        row.function = find_number(&s->frames, row.function);
+        if (row.function == LW_NONE) { /* what it joins is worth more than its line */
+            row.function = 0;
+            row.line = 0;
+        }
+        if (row.thread == LW_NONE)
+            s->nameless[LW_CHUNK_ORIGINS]++;
+        else
+            rows[kept++] = row;
+    }
+    return lw_builder_origins(s->out, rows, kept, err);
+}
+
 static bool read_counters(struct lw_series *s, const struct lw_chunk *chunk,
                           struct lw_error *err)
 {
@@ -486,7 +512,7 @@ static bool read_thinned(struct lw_series *s, const struct lw_chunk *chunk,
 /* How each kind is read, and who wants it (0: everybody). */
 #define NAMES \
     (LW_WANT_CALLS | LW_WANT_SAMPLES | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | \
-     LW_WANT_COUNTERS | LW_WANT_PHASES | LW_WANT_OPS)
+     LW_WANT_COUNTERS | LW_WANT_PHASES | LW_WANT_OPS | LW_WANT_ORIGINS)
 
 static const struct kind {
     bool (*read)(struct lw_series *s, const struct lw_chunk *chunk,
@@ -504,6 +530,7 @@ static const struct kind {
     [LW_CHUNK_COUNTERS] = { read_counters, LW_WANT_COUNTERS },
     [LW_CHUNK_LOSSES] = { read_losses, 0 },
     [LW_CHUNK_THINNED] = { read_thinned, 0 },
+    [LW_CHUNK_ORIGINS] = { read_origins, LW_WANT_ORIGINS },
 };
 
 static bool read_chunk(struct lw_series *s, const struct lw_chunk *chunk,

@@ -84,6 +84,14 @@ static const struct layout {
         COLUMN(VARINT, lw_thinned_row, kind),
         COLUMN(VARINT, lw_thinned_row, what),
         COLUMN(VARINT, lw_thinned_row, rows) } },
+    [LW_CHUNK_ORIGINS] = { "origins of ops", 0, 0, sizeof(struct lw_origin), {
+        COLUMN(STEP, lw_origin, start_ns),
+        COLUMN(STEP, lw_origin, thread),
+        COLUMN(STEP, lw_origin, forward_thread),
+        COLUMN(STEP, lw_origin, sequence),
+        COLUMN(VARINT, lw_origin, function),
+        COLUMN(VARINT, lw_origin, line),
+        COLUMN(VARINT, lw_origin, is_backward) } },
 };
 /* clang-format on */
 

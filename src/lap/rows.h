@@ -44,8 +44,8 @@ const char *lw_rows_unit(unsigned kind);
 size_t lw_rows_size(unsigned kind);
 
 /* Append the body of COUNT rows (at most LW_CHUNK_ROWS_MAX) of KIND: struct lw_frame,
- * lw_stack, lw_thread_row, lw_call_row, lw_sample, lw_span, lw_counter_row, lw_loss_row
- * or lw_thinned_row. LEAD is what comes before the columns: the first number of FRAMES
+ * lw_stack, lw_thread_row, lw_call_row, lw_sample, lw_span, lw_counter_row, lw_loss_row,
+ * lw_thinned_row or lw_origin. LEAD is what comes before the columns: the first number of FRAMES
  * and STACKS, start and end of CALLS and THINNED; NULL for the others. */
 void lw_rows_encode(unsigned kind, const uint64_t *lead, const void *rows, size_t count,
                     struct lw_buf *out);

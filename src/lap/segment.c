@@ -2,6 +2,7 @@
  * kinds may refer to each other, small chunks joined on the way.
  *
  *     META STRINGS FRAMES STACKS THREADS CALLS SAMPLES SPANS COUNTERS LOSSES THINNED
+ *     ORIGINS
  *
  * Chunks that are large already are copied as they are, so that sealing a segment of
  * megabytes costs little more than copying it. */
@@ -307,6 +308,11 @@ static bool take(struct rewrite *r, const struct lw_chunk *chunk, bool was_thinn
         r->dropped_spans += chunk->rows;
         return lw_chunk_is_whole(chunk) ||
                lw_fail(err, LW_ERR_FORMAT, "a chunk is damaged");
+    case LW_CHUNK_ORIGINS: /* go where their spans go */
+        if (!r->thin)
+            return join(r, chunk, err);
+        return lw_chunk_is_whole(chunk) ||
+               lw_fail(err, LW_ERR_FORMAT, "a chunk is damaged");
     case LW_CHUNK_FRAMES:
     case LW_CHUNK_STACKS:
     case LW_CHUNK_COUNTERS: return join(r, chunk, err);
@@ -368,7 +374,8 @@ static void finish_kind(struct rewrite *r, unsigned kind)
     case LW_CHUNK_FRAMES:
     case LW_CHUNK_STACKS:
     case LW_CHUNK_SPANS:
-    case LW_CHUNK_COUNTERS: emit_joined(r, kind); break;
+    case LW_CHUNK_COUNTERS:
+    case LW_CHUNK_ORIGINS: emit_joined(r, kind); break;
     default: break;
     }
 }

@@ -32,6 +32,7 @@ static void release(struct lw_lap_writer *w)
     lw_free(w->samples.rows);
     lw_free(w->spans.rows);
     lw_free(w->counters.rows);
+    lw_free(w->origins.rows);
     lw_free(w->losses);
     lw_sums_release(&w->calls);
     lw_strings_free(w->strings);
@@ -243,7 +244,8 @@ static size_t pending_bytes(const struct lw_lap_writer *w)
 {
     return w->samples.count * sizeof(struct lw_sample) +
            w->spans.count * sizeof(struct lw_span) +
-           w->counters.count * sizeof(struct lw_counter_row);
+           w->counters.count * sizeof(struct lw_counter_row) +
+           w->origins.count * sizeof(struct lw_origin);
 }
 
 /* Take COUNT rows of SIZE bytes; with no room for them even after a flush, count. */
@@ -280,6 +282,19 @@ bool lw_lap_writer_spans(struct lw_lap_writer *w, const struct lw_span *spans,
         if (!check_place(w, spans[i].thread, spans[i].stack, err))
             return false;
     return add_pending(w, &w->spans, spans, count, sizeof(*spans), err);
+}
+
+bool lw_lap_writer_origins(struct lw_lap_writer *w, const struct lw_origin *origins,
+                           size_t count, struct lw_error *err)
+{
+    size_t frames;
+
+    lw_stacks_frames(w->stacks, &frames);
+    for (size_t i = 0; i < count; i++)
+        if (!check_place(w, origins[i].thread, LW_NO_STACK, err) ||
+            !check_id(origins[i].function, frames, "frame", err))
+            return false;
+    return add_pending(w, &w->origins, origins, count, sizeof(*origins), err);
 }
 
 bool lw_lap_writer_counter(struct lw_lap_writer *w,

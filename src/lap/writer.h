@@ -82,6 +82,10 @@ bool lw_lap_writer_samples(struct lw_lap_writer *writer,
                            struct lw_error *err) LW_MUST_CHECK;
 bool lw_lap_writer_spans(struct lw_lap_writer *writer, const struct lw_span *spans,
                          size_t count, struct lw_error *err) LW_MUST_CHECK;
+/* Of spans that are ops, given before or after this. */
+bool lw_lap_writer_origins(struct lw_lap_writer *writer,
+                           const struct lw_origin *origins, size_t count,
+                           struct lw_error *err) LW_MUST_CHECK;
 /* `process` of the point is ignored. */
 bool lw_lap_writer_counter(struct lw_lap_writer *writer,
                            const struct lw_counter_point *point, struct lw_error *err)

@@ -231,6 +231,7 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
     if (!note_lost(w, &w->samples.lost, lw_rows_unit(LW_CHUNK_SAMPLES), err) ||
         !note_lost(w, &w->spans.lost, lw_rows_unit(LW_CHUNK_SPANS), err) ||
         !note_lost(w, &w->counters.lost, lw_rows_unit(LW_CHUNK_COUNTERS), err) ||
+        !note_lost(w, &w->origins.lost, lw_rows_unit(LW_CHUNK_ORIGINS), err) ||
         !note_lost(w, &w->lost_calls, "calls", err))
         return false;
 
@@ -248,6 +249,7 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
     lw_emit_rows(emit, LW_CHUNK_SAMPLES, NULL, w->samples.rows, w->samples.count);
     lw_emit_rows(emit, LW_CHUNK_SPANS, NULL, w->spans.rows, w->spans.count);
     lw_emit_rows(emit, LW_CHUNK_COUNTERS, NULL, w->counters.rows, w->counters.count);
+    lw_emit_rows(emit, LW_CHUNK_ORIGINS, NULL, w->origins.rows, w->origins.count);
     lw_emit_rows(emit, LW_CHUNK_LOSSES, NULL, w->losses, w->loss_count);
     if (!lw_buf_check(&emit->out, err))
         return false;
@@ -275,7 +277,8 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
         w->threads[i].is_new = false;
     lw_sums_reset(&w->calls);
     w->calls_start_ns = w->calls_end_ns = 0;
-    w->samples.count = w->spans.count = w->counters.count = w->loss_count = 0;
+    w->samples.count = w->spans.count = w->counters.count = w->origins.count = 0;
+    w->loss_count = 0;
     return true;
 }
 
@@ -312,7 +315,8 @@ void lw_writer_drop(struct lw_lap_writer *w, bool also_calls)
     w->samples.lost += w->samples.count;
     w->spans.lost += w->spans.count;
     w->counters.lost += w->counters.count;
-    w->samples.count = w->spans.count = w->counters.count = 0;
+    w->origins.lost += w->origins.count;
+    w->samples.count = w->spans.count = w->counters.count = w->origins.count = 0;
     if (!also_calls)
         return;
     for (size_t i = 0; i < w->calls.count; i++)

@@ -54,7 +54,7 @@ struct lw_lap_writer {
     size_t thread_count, thread_capacity;
     struct lw_sums calls;
     uint64_t calls_start_ns, calls_end_ns;
-    struct lw_writer_pending samples, spans, counters;
+    struct lw_writer_pending samples, spans, counters, origins;
     bool only_losses;           /* all else was given up, and with it what has names */
     uint64_t lost_calls;        /* given up; becomes a loss with the next flush */
     struct lw_loss_row *losses; /* counts not written yet */

@@ -19,6 +19,7 @@ struct lw_builder {
     size_t call_capacity;
     size_t sample_capacity;
     size_t span_capacity;
+    size_t origin_capacity;
     size_t counter_capacity;
     size_t allocation_capacity;
     size_t function_capacity;
@@ -380,6 +381,25 @@ bool lw_builder_spans(struct lw_builder *builder, const struct lw_span *spans,
     if (count)
         memcpy(profile->spans + profile->span_count, spans, count * sizeof(*spans));
     profile->span_count += count;
+    return true;
+}
+
+bool lw_builder_origins(struct lw_builder *builder, const struct lw_origin *origins,
+                        size_t count, struct lw_error *err)
+{
+    struct lw_profile *profile = builder->profile;
+
+    for (size_t i = 0; i < count; i++)
+        if (!check_place(builder, origins[i].thread, LW_NO_STACK, err) ||
+            !check_frame(builder, origins[i].function, err))
+            return false;
+    if (!lw_grow(&profile->origins, &builder->origin_capacity,
+                 profile->origin_count + count, sizeof(*origins), err))
+        return false;
+    if (count)
+        memcpy(profile->origins + profile->origin_count, origins,
+               count * sizeof(*origins));
+    profile->origin_count += count;
     return true;
 }
 

@@ -46,6 +46,8 @@ bool lw_builder_samples(struct lw_builder *builder, const struct lw_sample *samp
                         size_t count, struct lw_error *err) LW_MUST_CHECK;
 bool lw_builder_spans(struct lw_builder *builder, const struct lw_span *spans,
                       size_t count, struct lw_error *err) LW_MUST_CHECK;
+bool lw_builder_origins(struct lw_builder *builder, const struct lw_origin *origins,
+                        size_t count, struct lw_error *err) LW_MUST_CHECK;
 bool lw_builder_counter(struct lw_builder *builder,
                         const struct lw_counter_point *point, struct lw_error *err)
     LW_MUST_CHECK;

@@ -148,6 +148,20 @@ static bool add_spans(struct adding *a, struct lw_error *err)
     return true;
 }
 
+static bool add_origins(struct adding *a, struct lw_error *err)
+{
+    for (size_t i = 0; i < a->from->origin_count; i++) {
+        struct lw_origin origin = a->from->origins[i];
+
+        origin.thread += a->first_thread;
+        origin.function = a->frames[origin.function];
+        origin.start_ns = move_time(a, origin.start_ns);
+        if (!lw_builder_origins(a->out, &origin, 1, err))
+            return false;
+    }
+    return true;
+}
+
 static bool add_counters(struct adding *a, struct lw_error *err)
 {
     for (size_t i = 0; i < a->from->counter_count; i++) {
@@ -203,8 +217,8 @@ static bool add_measured(struct adding *a, struct lw_error *err)
 {
     return add_strings(a, err) && add_frames(a, err) && add_stacks(a, err) &&
            add_processes(a, err) && add_calls(a, err) && add_samples(a, err) &&
-           add_spans(a, err) && add_counters(a, err) && add_allocations(a, err) &&
-           add_given(a, err);
+           add_spans(a, err) && add_origins(a, err) && add_counters(a, err) &&
+           add_allocations(a, err) && add_given(a, err);
 }
 
 /* Instead: nothing but the graph that PROFILE's measurements make. */

@@ -17,6 +17,7 @@ void lw_profile_free(struct lw_profile *profile)
     lw_free(profile->calls);
     lw_free(profile->samples);
     lw_free(profile->spans);
+    lw_free(profile->origins);
     lw_free(profile->counters);
     lw_free(profile->allocations);
     lw_free(profile->functions);

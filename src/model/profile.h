@@ -78,6 +78,18 @@ struct lw_span {
     lw_stack_id stack; /* what it is: the last frame; where: the rest */
 };
 
+/* What joins an op of a forward pass to the node of a backward pass that came of it, as
+ * torch numbers them (model/op_links.h joins them), and the line that asked for the op. */
+struct lw_origin {
+    uint64_t start_ns;       /* of the op's span, which is of `thread` */
+    uint64_t sequence;       /* the node has that of its op */
+    uint32_t thread;         /* index */
+    uint32_t forward_thread; /* in which the op ran, as torch counts the process's */
+    lw_frame_id function;    /* whose line it was; 0: not known */
+    uint32_t line;           /* 0: not known */
+    uint8_t is_backward;     /* 1: it is of the node */
+};
+
 struct lw_counter_point {
     uint64_t time_ns;
     double value;
@@ -144,6 +156,8 @@ struct lw_profile {
     size_t sample_count;
     struct lw_span *spans;
     size_t span_count;
+    struct lw_origin *origins; /* of some of the spans that are ops */
+    size_t origin_count;
     struct lw_counter_point *counters;
     size_t counter_count;
     struct lw_allocation *allocations;

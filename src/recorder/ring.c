@@ -40,26 +40,19 @@ static bool span_stack(struct lw_ring_reader *reader,
            lw_lap_writer_push(context->writer, *stack, frame, stack, err);
 }
 
-/* Turn RECORD into *SPAN; *IS_SPAN false: it was something else, and is dealt with. */
-static bool take_record(struct lw_ring_reader *reader,
-                        const struct lw_ring_place *place,
-                        const struct lw_agent_record *record, struct lw_span *span,
-                        bool *is_span, struct lw_error *err)
+/* What was taken from a ring, on its way to the writer. */
+struct handful {
+    size_t spans, origins;
+};
+
+static bool take_span(struct lw_ring_reader *reader, const struct lw_ring_place *place,
+                      const struct lw_agent_record *record, struct handful *taken,
+                      struct lw_error *err)
 {
     uint32_t clock = reader->context->shared->clock;
+    struct lw_span *span = &reader->spans[taken->spans];
     uint64_t end_ns;
 
-    *is_span = false;
-    if (record->generation != place->generation) {
-        reader->strange_records++;
-        return true;
-    }
-    switch (record->kind) {
-    case LW_RECORD_COUNTER: return add_counter(reader, record, err);
-    case LW_RECORD_SPAN:
-    case LW_RECORD_MARK: break;
-    default: reader->strange_records++; return true;
-    }
     if (!span_stack(reader, record, &span->stack, err))
         return false;
     if (span->stack == LW_NO_STACK) {
@@ -72,8 +65,61 @@ static bool take_record(struct lw_ring_reader *reader,
         lw_calibration_ns(reader->calibration, clock, record->ticks + record->value);
     span->duration_ns = end_ns > span->start_ns ? end_ns - span->start_ns : 0;
     span->thread = place->thread;
-    *is_span = true;
+    taken->spans++;
     return true;
+}
+
+static bool take_origin(struct lw_ring_reader *reader,
+                        const struct lw_ring_place *place,
+                        const struct lw_agent_record *record, struct handful *taken,
+                        struct lw_error *err)
+{
+    const struct lw_tree_context *context = reader->context;
+    struct lw_origin *origin = &reader->origins[taken->origins++];
+
+    *origin = (struct lw_origin){
+        .start_ns = lw_calibration_ns(reader->calibration, context->shared->clock,
+                                      record->ticks),
+        .sequence = record->value >> LW_ORIGIN_LINE_BITS,
+        .thread = place->thread,
+        .forward_thread = record->node,
+        .line = (uint32_t)record->value & ((1u << LW_ORIGIN_LINE_BITS) - 1),
+        .is_backward = record->kind == LW_RECORD_BACKWARD,
+    };
+    return record->id == 0 ||
+           lw_name_log_frame(context->log, context->shared, context->writer, record->id,
+                             &origin->function, err);
+}
+
+static bool take_record(struct lw_ring_reader *reader,
+                        const struct lw_ring_place *place,
+                        const struct lw_agent_record *record, struct handful *taken,
+                        struct lw_error *err)
+{
+    if (record->generation != place->generation) {
+        reader->strange_records++;
+        return true;
+    }
+    switch (record->kind) {
+    case LW_RECORD_COUNTER: return add_counter(reader, record, err);
+    case LW_RECORD_SPAN:
+    case LW_RECORD_MARK: return take_span(reader, place, record, taken, err);
+    case LW_RECORD_FORWARD:
+    case LW_RECORD_BACKWARD: return take_origin(reader, place, record, taken, err);
+    default: reader->strange_records++; return true;
+    }
+}
+
+static bool write_handful(struct lw_ring_reader *reader, const struct handful *taken,
+                          struct lw_error *err)
+{
+    struct lw_lap_writer *writer = reader->context->writer;
+
+    /* Spans last: if these fail, all are taken again, and origins may come twice. */
+    return (taken->origins == 0 ||
+            lw_lap_writer_origins(writer, reader->origins, taken->origins, err)) &&
+           (taken->spans == 0 ||
+            lw_lap_writer_spans(writer, reader->spans, taken->spans, err));
 }
 
 bool lw_ring_read(struct lw_ring_reader *reader, struct lw_ring_place *place,
@@ -90,20 +136,16 @@ bool lw_ring_read(struct lw_ring_reader *reader, struct lw_ring_place *place,
     *fill = (double)(head - place->tail) / (double)shared->ring_records;
     while (place->tail != head) {
         uint64_t next = place->tail;
-        size_t count = 0;
+        struct handful taken = { 0, 0 };
 
-        while (next != head && count < LW_RING_HANDFUL) {
+        while (next != head && next - place->tail < LW_RING_HANDFUL) {
             struct lw_agent_record record = *lw_shared_record(ring, shared, next);
-            bool is_span;
 
-            if (!take_record(reader, place, &record, &reader->spans[count], &is_span,
-                             err))
+            if (!take_record(reader, place, &record, &taken, err))
                 return false;
-            count += is_span;
             next++;
         }
-        if (count > 0 &&
-            !lw_lap_writer_spans(reader->context->writer, reader->spans, count, err))
+        if (!write_handful(reader, &taken, err))
             return false;
         place->tail = next;
         atomic_store_explicit(&ring->tail, next, memory_order_release);

@@ -13,6 +13,7 @@ struct lw_ring_reader {
     const struct lw_tree_context *context;    /* borrowed */
     const struct lw_calibration *calibration; /* borrowed */
     struct lw_span *spans;                    /* scratch, LW_RING_HANDFUL; borrowed */
+    struct lw_origin *origins;                /* the same */
     uint64_t strange_records; /* that made no sense: dropped, counted here */
 };
 

@@ -36,6 +36,7 @@ static void free_watched(struct lw_watched *watched)
     lw_free(watched->threads);
     lw_free(watched->rows);
     lw_free(watched->spans);
+    lw_free(watched->origins);
     lw_free(watched);
 }
 
@@ -71,7 +72,9 @@ static bool open_shared(struct lw_watched *watched, int fd, struct lw_error *err
         !lw_trees_init(&watched->trees, shared, err) ||
         !(watched->threads =
               lw_zalloc(shared->thread_slots, sizeof(*watched->threads), err)) ||
-        !(watched->spans = lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->spans), err)))
+        !(watched->spans = lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->spans), err)) ||
+        !(watched->origins =
+              lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->origins), err)))
         return false;
     for (uint32_t slot = 0; slot < shared->thread_slots; slot++)
         watched->threads[slot].ring.slot = slot;
@@ -432,6 +435,7 @@ static bool read_rings(struct lw_watched *watched,
         .context = context,
         .calibration = look->calibration,
         .spans = watched->spans,
+        .origins = watched->origins,
     };
     bool done = true;
 

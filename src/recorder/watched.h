@@ -54,7 +54,8 @@ struct lw_watched {
     struct lw_watched_thread *threads; /* by slot; owned */
     struct lw_call_row *rows;          /* scratch; owned */
     size_t row_capacity;
-    struct lw_span *spans; /* scratch; owned */
+    struct lw_span *spans;     /* scratch; owned */
+    struct lw_origin *origins; /* the same */
     uint64_t told_lost[LW_LOSS_COUNT];
     uint64_t told_strange; /* records and nodes that made no sense, so far */
     uint64_t strange_records;

@@ -104,7 +104,7 @@ static inline struct lw_profile *recording_close(struct recording *recording,
     look.is_last = true;
     look.end_ticks = end_ticks;
     CHECK(lw_watched_close(recording->watched, &look, 0, &err));
-    profile = lw_lap_load(recording->folder, LW_WANT_ALL, &err);
+    profile = lw_lap_load(recording->folder, LW_WANT_ALL | LW_WANT_ORIGINS, &err);
     if (!profile)
         print_error("%s\n", err.text);
     CHECK(profile);

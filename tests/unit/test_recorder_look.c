@@ -376,6 +376,59 @@ TEST(spans_marks_and_counters_come_out_of_the_ring)
     agent_close(&agent);
 }
 
+TEST(an_op_keeps_its_number_and_the_line_that_asked_for_it)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    const struct lw_origin *row;
+    uint64_t start;
+
+    agent_open(&agent, 0);
+    uint32_t forward = agent_name(&agent, LW_NAME_PYTHON, "Net.forward");
+    uint32_t op = agent_name(&agent, LW_NAME_OP, "aten::mm");
+    recording_open(&recording, &agent);
+    start = agent.main->slot->start_ticks;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct lw_agent_record mark = { .kind = LW_RECORD_MARK,
+                                        .id = op,
+                                        .ticks = start + 100 * (i + 1),
+                                        .value = 50,
+                                        .node = lw_calls_current(agent.main) };
+        struct lw_agent_record told = {
+            .kind = i ? LW_RECORD_BACKWARD : LW_RECORD_FORWARD,
+            .id = i ? 0 : forward,
+            .ticks = mark.ticks,
+            .value = 0xffffffffffull << LW_ORIGIN_LINE_BITS | (i ? 0 : 0xfffffe),
+            .node = 3,
+        };
+
+        lw_region_add_record(&agent.region, agent.main->slot, &mark);
+        CHECK(recording_read(&recording)); /* between the two */
+        lw_region_add_record(&agent.region, agent.main->slot, &told);
+    }
+    profile = recording_close(&recording, 0);
+
+    CHECK_EQ(profile->span_count, 2);
+    CHECK_EQ(profile->origin_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        row = &profile->origins[i];
+        CHECK_EQ(row->start_ns, profile->spans[i].start_ns);
+        CHECK_EQ(row->thread, profile->spans[i].thread);
+        CHECK_EQ(row->sequence, 0xffffffffffull);
+        CHECK_EQ(row->forward_thread, 3);
+        CHECK_EQ(row->is_backward, i);
+    }
+    row = &profile->origins[0];
+    CHECK_STR(lw_profile_text(profile, lw_profile_frame(profile, row->function)->name),
+              "Net.forward");
+    CHECK_EQ(row->line, 0xfffffe);
+    CHECK_EQ(profile->origins[1].function, 0);
+    CHECK_EQ(profile->loss_count, 0);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
 TEST(a_full_ring_is_emptied_and_what_it_dropped_is_said)
 {
     struct agent agent;
