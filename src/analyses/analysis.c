@@ -36,6 +36,14 @@ static bool run_view(const struct lw_analysis *analysis,
     return analysis->run(profile, query, table, err);
 }
 
+unsigned lw_analysis_want(const struct lw_analysis *analysis,
+                          const struct lw_query *query)
+{
+    bool is_deep = analysis->deep_by && lw_query_is_by(query, analysis->deep_by);
+
+    return analysis->want | (is_deep ? analysis->deep_want : 0);
+}
+
 bool lw_analysis_run(const struct lw_analysis *analysis,
                      const struct lw_profile *profile, const struct lw_query *query,
                      struct lw_table *table, struct lw_error *err)

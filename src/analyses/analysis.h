@@ -23,6 +23,8 @@ struct lw_analysis {
                            lw_analysis_arrange() at its end */
     const char *by;      /* what its rows may be, "name|shape|stack", the usual first;
                            NULL: always the same */
+    const char *deep_by; /* the one of `by` that looks at more; NULL: none does */
+    unsigned deep_want;  /* at what; enum lw_want */
     const char *compat;  /* whose definitions it also knows: "tb|hta"; NULL: nobody's */
     bool takes_restrictions;
     bool takes_range;    /* it can be of one range of a trace (query's `range`) */
@@ -47,6 +49,10 @@ extern const size_t lw_analysis_count;
 #undef LW_ANALYSIS
 
 const struct lw_analysis *lw_analysis_find(const char *name); /* NULL: there is none */
+
+/* What it looks at to answer QUERY. */
+unsigned lw_analysis_want(const struct lw_analysis *analysis,
+                          const struct lw_query *query);
 
 /* Run ANALYSIS on the part of PROFILE that the query's states leave. TABLE is always to
  * be released. */

@@ -333,6 +333,12 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
             err, LW_ERR_UNSUPPORTED,
             "phases of a step are known of runs that lapwing recorded, not of "
             "this file");
+    if (lw_query_is_by(query, "forward"))
+        return lw_fail(
+            err, LW_ERR_UNSUPPORTED,
+            "backward ops by their forward op are known of runs that lapwing "
+            "recorded; of a trace, --by stack shows them by the lines of "
+            "their forward op");
     if (query->compat == LW_COMPAT_TORCH)
         return lw_ops_torch(profile, query, true, table, err);
     s.has |= options.by == LW_OP_ROWS_BY_SHAPE ? BY_SHAPE : 0;
@@ -353,7 +359,9 @@ const struct lw_analysis lw_analysis_ops = {
     .summary = "which ops took the time, on the host and on devices, and the memory",
     .want = LW_WANT_TRACE | LW_WANT_OPS | LW_WANT_PHASES | LW_WANT_COUNTERS,
     .sorts_columns = true,
-    .by = "name|shape|stack|phase",
+    .by = "name|shape|stack|phase|forward",
+    .deep_by = "forward",
+    .deep_want = LW_WANT_ORIGINS,
     .compat = "tb|torch",
     .takes_restrictions = true,
     .usual_rows = 30,

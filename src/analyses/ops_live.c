@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "analyses/op_spans.h"
+#include "analyses/op_windows.h"
 #include "analyses/ops.h"
 #include "analyses/ops_columns.h"
+#include "analyses/ops_forward.h"
 #include "analyses/steps.h"
 #include "base/alloc.h"
 #include "base/text.h"
@@ -153,51 +155,6 @@ static bool sum_up(struct showing *s, const bool *threads, struct lw_error *err)
            lw_op_spans_init(&s->ops, s->profile, threads, phase_of, s, err);
 }
 
-/* ---- when ops were recorded --------------------------------------------------------- */
-
-struct windows {
-    uint64_t count;
-    uint64_t ns; /* all of them */
-};
-
-static uint64_t end_of_process(const struct lw_profile *profile, uint32_t process)
-{
-    uint64_t end_ns = profile->processes[process].end_ns;
-
-    return end_ns ? end_ns : profile->end_ns;
-}
-
-static bool add_windows(const struct showing *s, struct windows *windows,
-                        struct lw_error *err)
-{
-    const struct lw_profile *profile = s->profile;
-    uint64_t *since = lw_zalloc(profile->process_count + 1, sizeof(*since), err);
-
-    if (!since)
-        return false;
-    for (size_t i = 0; i < profile->counter_count; i++) {
-        const struct lw_counter_point *point = &profile->counters[i];
-        uint64_t *open = &since[point->process];
-
-        if (strcmp(lw_profile_text(profile, point->name), LW_OP_SPANS_COUNTER) != 0)
-            continue;
-        if (point->value > 0 && *open == 0) {
-            windows->count++;
-            *open = point->time_ns;
-        } else if (point->value <= 0 && *open > 0) {
-            windows->ns += point->time_ns > *open ? point->time_ns - *open : 0;
-            *open = 0;
-        }
-    }
-    for (uint32_t i = 0; i < profile->process_count; i++) {
-        uint64_t end_ns = end_of_process(profile, i);
-
-        windows->ns += since[i] && end_ns > since[i] ? end_ns - since[i] : 0;
-    }
-    lw_free(since);
-    return true;
-}
-
 /* ---- the table ---------------------------------------------------------------------- */
 
 static void add_row(const struct showing *s, const struct lw_op_span_row *row)
@@ -240,32 +197,7 @@ static void set_title(const struct showing *s)
     lw_buf_release(&text);
 }
 
-static void note_windows(const struct showing *s, const struct windows *windows)
-{
-    struct lw_buf text;
-
-    if (windows->count == 0)
-        return;
-    lw_buf_init(&text, 0);
-    lw_buf_add_text(&text, "Ops were recorded for ");
-    lw_units_add_ns(&text, (int64_t)windows->ns);
-    if (windows->count > 1) {
-        lw_buf_add_text(&text, ", in ");
-        lw_units_add_count(&text, (int64_t)windows->count);
-        lw_buf_add_text(&text, " windows of whole steps");
-    }
-    if (s->profile->end_ns > s->profile->start_ns) {
-        lw_buf_add_text(&text, "; the run took ");
-        lw_units_add_ns(&text, (int64_t)(s->profile->end_ns - s->profile->start_ns));
-    }
-    lw_buf_add_text(&text,
-                    windows->count > 1 ? " (run with --ops=all for every op)." : ".");
-    lw_table_note(s->table, "%s", lw_analysis_text(s->table, &text));
-    lw_buf_release(&text);
-}
-
-static bool make_table(const struct showing *s, const struct windows *windows,
-                       struct lw_error *err)
+static bool make_table(const struct showing *s, struct lw_error *err)
 {
     struct lw_query query = *s->query; /* borrows what it refers to */
 
@@ -274,7 +206,8 @@ static bool make_table(const struct showing *s, const struct windows *windows,
     set_title(s);
     for (size_t i = 0; i < s->ops.count; i++)
         add_row(s, &s->ops.rows[i]);
-    note_windows(s, windows);
+    if (!lw_op_windows_note(s->profile, s->table, err))
+        return false;
     lw_analysis_note_losses(s->profile, s->table);
     if (query.column_count == 0)
         query.columns[query.column_count++] = "host_self_ns";
@@ -307,6 +240,29 @@ static bool has_callers(const struct lw_op_spans *ops)
     return false;
 }
 
+/* Why a run has no ops, by what the agent said of it and what it was asked. */
+static bool fail_without_ops(const struct lw_profile *profile, struct lw_error *err)
+{
+    static const char told[] = "torch's ops are not recorded: ";
+    const char *note = lw_profile_fact(profile, "note");
+    const char *asked = lw_profile_fact(profile, "ops");
+    const char *why = note ? strstr(note, told) : NULL;
+
+    if (why) {
+        why += sizeof(told) - 1;
+        return lw_fail(err, LW_ERR_UNSUPPORTED, "this run has no ops of torch's: %.*s",
+                       (int)strcspn(why, ";"), why);
+    }
+    if (asked && strcmp(asked, "off") == 0)
+        return lw_fail(
+            err, LW_ERR_UNSUPPORTED,
+            "this run has no ops of torch's: it was recorded with --ops=off");
+    return lw_fail(err, LW_ERR_UNSUPPORTED,
+                   "this run has no ops of torch's: the program used none, or trained "
+                   "for less than two steps ('lapwing run --ops=all' records every "
+                   "op)");
+}
+
 /* What was asked must be there to be shown. */
 static bool check_query(const struct showing *s, struct lw_error *err)
 {
@@ -316,13 +272,7 @@ static bool check_query(const struct showing *s, struct lw_error *err)
                        "(lapwing run --torch=shapes)",
                        s->query->compat != LW_COMPAT_NONE ? "--compat is for"
                                                           : "shapes of ops are in");
-    if (!has_ops(s->profile))
-        return lw_fail(
-            err, LW_ERR_UNSUPPORTED,
-            "this run has no ops of torch's: the program used none, or trained "
-            "for less than two steps ('lapwing run --ops=all' records every "
-            "op)");
-    return true;
+    return has_ops(s->profile) || fail_without_ops(s->profile, err);
 }
 
 static bool check_rows(const struct showing *s, struct lw_error *err)
@@ -350,13 +300,13 @@ bool lw_ops_live(const struct lw_profile *profile, const struct lw_query *query,
                                                 : 0,
         .table = table,
     };
-    struct windows windows = { 0 };
     bool *threads = NULL;
     bool done;
 
+    if (lw_query_is_by(query, "forward"))
+        return check_query(&s, err) && lw_ops_forward(profile, query, table, err);
     done = check_query(&s, err) && lw_query_threads(query, profile, &threads, err) &&
-           sum_up(&s, threads, err) && check_rows(&s, err) &&
-           add_windows(&s, &windows, err) && make_table(&s, &windows, err);
+           sum_up(&s, threads, err) && check_rows(&s, err) && make_table(&s, err);
     lw_op_spans_release(&s.ops);
     lw_steps_release(&s.steps);
     lw_free(s.tracks);

@@ -301,7 +301,7 @@ static bool answer(const struct request *request, const struct lw_query *query,
 
     lw_buf_init(&head, 0);
     profile = lw_profiles_open(request->profiles, request->profile_count,
-                               request->view->want, &head, err);
+                               lw_analysis_want(request->view, query), &head, err);
     if (profile && lw_states_take(&part, profile, query->states, err))
         done = print_in_style(request, &part, query, &head, out, err);
     lw_states_release(&part);
@@ -325,7 +325,7 @@ static bool compare_profiles(const struct request *request,
 static bool answer_pair(const struct request *request, const struct lw_query *query,
                         struct lw_buf *out, struct lw_error *err)
 {
-    unsigned want = request->view->want;
+    unsigned want = lw_analysis_want(request->view, query);
     char **names = request->profiles;
     struct lw_profile *before = lw_profiles_open(names, 1, want, NULL, err);
     struct lw_profile *after =

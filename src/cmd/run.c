@@ -238,6 +238,10 @@ static bool start(struct session *session, struct lw_error *err)
     bool started = environment &&
                    lw_program_start(&session->program, session->argv, environment, err);
 
+    if (session->args.ops == LW_OPS_OFF &&
+        !lw_run_info_set_fact(&session->recorder.run.info, "ops", "off", NULL)) {
+        /* Then a report does not know why there are none. */
+    }
     session->recorder.child_pid = session->program.pid;
     if (started &&
         !lw_follow_add(&session->recorder.follow, session->program.pid, NULL)) {

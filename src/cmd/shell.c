@@ -75,7 +75,7 @@ static struct lw_profile *open_profile(char *name, struct lw_error *err)
     unsigned want = 0;
 
     for (size_t i = 0; i < lw_analysis_count; i++)
-        want |= lw_analyses[i]->want;
+        want |= lw_analyses[i]->want | lw_analyses[i]->deep_want;
     return lw_profiles_open(&name, name ? 1 : 0, want, NULL, err);
 }
 

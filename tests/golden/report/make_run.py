@@ -5,7 +5,8 @@ Written from docs/format.md alone, so that a mistake in our own writer cannot hi
 behind the same mistake in our reader. Stories: train (calls of two processes), samples,
 sampled (samples in all states, of three threads in two processes), system (counters),
 timeline (calls as spans, spans that overlap, a counter; names that are hard to write),
-empty, deep (a recursion of ten thousand calls).
+empty, deep (a recursion of ten thousand calls), backward (ops of a training, with the
+backward ops that came of them).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from pathlib import Path
 
 META, STRINGS, FRAMES, STACKS, THREADS, CALLS, SAMPLES = 1, 2, 3, 4, 5, 6, 7
-SPANS, COUNTERS, LOSSES, THINNED = 8, 9, 10, 11
+SPANS, COUNTERS, LOSSES, THINNED, ORIGINS = 8, 9, 10, 11, 12
 TORCH = "/home/me/project/.venv/lib/python3.11/site-packages/torch"
 MS = 1_000_000
 
@@ -68,6 +69,7 @@ class Process:
         self.calls: list[tuple[int, int, int, int]] = []
         self.samples: list[tuple[int, int, int, int, int]] = []
         self.spans: list[tuple[int, int, int, int]] = []
+        self.origins: list[tuple[int, ...]] = []
         self.counters: list[tuple[int, int, float]] = []
         self.losses: list[tuple[int, int, int]] = []
         self.dropped: tuple[int, int, int] | None = None  # spans: from, to, how many
@@ -81,13 +83,14 @@ class Process:
 
     def stack(self, path: str) -> int:
         """ "name@file:first:line name ..." from the outermost; no file: a builtin, or
-        with a ! before it a mark; with a % before it a phase, of the class @."""
+        with a ! before it a mark; with a % before it a phase, of the class @; with a #
+        before it an op."""
         stack = 0
         for word in path.split():
             name, _, place = word.partition("@")
             file, first, line = (*place.split(":"), "0", "0")[:3]
-            kind = {"!": 3, "%": 6}.get(name[0], 0 if place else 1)
-            name = f"<built-in method {name}>" if kind == 1 else name.lstrip("!%")
+            kind = {"!": 3, "%": 6, "#": 5}.get(name[0], 0 if place else 1)
+            name = f"<built-in method {name}>" if kind == 1 else name.lstrip("!%#")
             key = (self.string(name), self.string(file), int(first), int(line))
             frame = (*key, kind)
             number = self.frames.setdefault(frame, len(self.frames) + 1)
@@ -105,6 +108,18 @@ class Process:
 
     def span(self, thread: int, path: str, start: int, duration: int) -> None:
         self.spans.append((start, duration, thread, self.stack(path)))
+
+    def op(
+        self, thread: int, name: str, start: int, end: int, number: int, line: str = ""
+    ) -> None:
+        """An op with torch's sequence number, and the line that asked for it, as
+        "name@file:line"; a backward op has none."""
+        self.span(thread, f"#{name}", start, end - start)
+        path, _, at = line.rpartition(":")
+        stack = self.stack(path) if line else 0
+        frame = list(self.stacks)[stack - 1][1] if line else 0
+        where = (frame, int(at or 0), 0 if line else 1)
+        self.origins.append((start, thread, 1, number, *where))
 
     def counter(self, name: str, time: int, value: float) -> None:
         self.counters.append((time, self.string(name), value))
@@ -161,6 +176,9 @@ class Process:
         if self.dropped:
             start, end, count = self.dropped
             out += chunk(THINNED, 1, varints([start, end, SPANS, 0, count]))
+        if self.origins:
+            body = columns(self.origins, *[steps] * 4, *[varints] * 3)
+            out += chunk(ORIGINS, len(self.origins), body)
         return out
 
     def write(self, folder: Path) -> None:
@@ -321,6 +339,29 @@ def deep() -> list[Process]:
     for depth in range(10000):
         main.stacks[depth, frame] = depth + 1
         main.calls.append((thread, depth + 1, 1, MS))
+    return [main]
+
+
+def backward() -> list[Process]:
+    main = Process(1, pid=4242, command="train.py", python="3.11.7")
+    main.meta["start_ns"] = b"1000000000"
+    thread = main.thread(4242, "MainThread", 1000 * MS, 4000 * MS)
+    main.counter("ops recorded", 1000 * MS, 1)
+    for step in range(2):
+        at, number = (1000 + 100 * step) * MS, 10 * step
+        main.op(thread, "aten::select", at, at + MS, number, "fetch@data.py:7")
+        line = "Net.forward@model.py:12"
+        main.op(thread, "aten::t", at + 3 * MS, at + 4 * MS, number, line)
+        main.op(thread, "aten::addmm", at + 4 * MS, at + 9 * MS, number + 1, line)
+        main.op(thread, "aten::linear", at + 2 * MS, at + 10 * MS, number, line)
+        line = "Net.forward@model.py:13"
+        main.op(thread, "aten::tanh", at + 10 * MS, at + 12 * MS, number + 2, line)
+        for again in range(2):
+            back = at + (20 + 30 * again) * MS
+            main.op(thread, "TanhBackward0", back, back + 3 * MS, number + 2)
+            main.op(thread, "AddmmBackward0", back + 4 * MS, back + 14 * MS, number + 1)
+            main.op(thread, "TBackward0", back + 14 * MS, back + 15 * MS, number)
+    main.op(thread, "ExpBackward0", 1300 * MS, 1304 * MS, 99)
     return [main]
 
 
