@@ -3,6 +3,8 @@
  *     {"ph":"M","name":"thread_name","pid":1,"tid":2,"args":{"name":"MainThread"}}
  *     {"ph":"X","pid":1,"tid":2,"ts":0.001,"dur":5.000,"name":"step",...}      a span
  *     {"ph":"C","pid":1,"ts":7.000,"name":"rss [bytes]","args":{"value":3}}    a counter
+ *     {"ph":"s","pid":1,"tid":2,"ts":0.001,"id":1,"cat":"fwdbwd",...}          from an op
+ *     {"ph":"f","pid":1,"tid":2,"ts":9.001,"id":1,"cat":"fwdbwd",...}    to its backward
  *
  * Times are microseconds with three decimals, from the earliest one on: viewers hold them
  * as doubles, and of a clock that runs since the machine was started the last digits
@@ -20,6 +22,7 @@
 #include "writers/chrome_trace.h"
 #include "writers/labels.h"
 #include "writers/laid_out.h"
+#include "writers/op_flows.h"
 #include "writers/timeline.h"
 #include "writers/trace_processes.h"
 #include "writers/writer.h"
@@ -30,6 +33,7 @@ struct writing {
     const struct lw_profile *profile;
     struct lw_timeline timeline;
     struct lw_labels labels;
+    struct lw_op_flows flows;
     struct lw_buf *out;
     uint64_t origin_ns;
     uint64_t next_tid; /* for the next track that is no thread */
@@ -115,18 +119,56 @@ static void open_event(struct writing *w, char phase, uint64_t pid, uint64_t tid
     lw_buf_add_char(w->out, ',');
 }
 
-static void write_span(struct writing *w, uint64_t pid, uint64_t tid,
-                       const struct lw_span *span)
+/* "called from":"/home/me/model.py:12(Net.forward)" of the op whose arrow END is of. */
+static void add_line(struct writing *w, const struct lw_op_flow_end *end)
 {
-    bool is_instant = lw_span_is_instant(w->profile, span);
+    const struct lw_op_link *link = &w->flows.links.list[end->id - 1];
+    const struct lw_frame *frame = lw_profile_frame(w->profile, link->function);
+    struct lw_json_out json;
+    struct lw_buf text;
 
-    open_event(w, is_instant ? 'i' : 'X', pid, tid, span->start_ns - w->origin_ns);
+    if (link->function == 0)
+        return;
+    lw_buf_init(&text, 0);
+    lw_buf_addf(&text, "%s:%" PRIu32 "(%s)", lw_profile_text(w->profile, frame->file),
+                link->line, lw_profile_text(w->profile, frame->name));
+    if (text.failure) {
+        w->out->failure = text.failure;
+    } else {
+        lw_json_start(&json, w->out, false);
+        lw_json_key(&json, "called from");
+        lw_json_text(&json, text.bytes, text.len);
+    }
+    lw_buf_release(&text);
+}
+
+static void write_flow_end(struct writing *w, uint64_t pid, uint64_t tid,
+                           uint64_t time_ns, const struct lw_op_flow_end *end)
+{
+    open_event(w, end->is_start ? 's' : 'f', pid, tid, time_ns);
+    lw_buf_addf(w->out, "\"id\":%" PRIu32 ",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"%s}",
+                end->id, end->is_start ? "" : ",\"bp\":\"e\"");
+}
+
+static void write_span(struct writing *w, uint64_t pid, uint64_t tid, uint32_t index)
+{
+    const struct lw_span *span = &w->profile->spans[index];
+    bool is_instant = lw_span_is_instant(w->profile, span);
+    uint64_t start_ns = span->start_ns - w->origin_ns;
+    size_t end_count;
+    const struct lw_op_flow_end *ends = lw_op_flows_of(&w->flows, index, &end_count);
+
+    open_event(w, is_instant ? 'i' : 'X', pid, tid, start_ns);
     if (is_instant)
         lw_buf_add_text(w->out, "\"s\":\"t\","); /* of its thread */
     else
         write_duration(w, span->duration_ns);
     lw_labels_add(&w->labels, lw_span_frame(w->profile, span), w->out);
+    if (end_count)
+        add_line(w, &ends[0]);
     lw_buf_add_text(w->out, "}}");
+    for (size_t i = 0; i < end_count; i++)
+        write_flow_end(w, pid, tid, start_ns, &ends[i]);
 }
 
 static void write_node(struct writing *w, uint64_t pid, uint64_t tid,
@@ -218,8 +260,7 @@ static void write_tracks(struct writing *w)
             track->number ? name_track(w, thread, "overlapping spans") : thread->tid;
 
         for (size_t k = 0; k < track->count; k++)
-            write_span(w, pid, tid,
-                       &profile->spans[w->timeline.order[track->first + k]]);
+            write_span(w, pid, tid, w->timeline.order[track->first + k]);
     }
 }
 
@@ -346,8 +387,9 @@ static bool write_chrome(const struct lw_profile *profile, struct lw_buf *out,
     w.origin_ns = find_origin(profile);
     done = lw_timeline_init(&w.timeline, profile, err) &&
            lw_labels_init(&w.labels, profile, label_frame, err) &&
-           write_events(&w, err);
+           lw_op_flows_init(&w.flows, profile, err) && write_events(&w, err);
     lw_labels_release(&w.labels);
+    lw_op_flows_release(&w.flows);
     lw_timeline_release(&w.timeline);
     return done;
 }
@@ -360,7 +402,7 @@ const struct lw_writer lw_writer_chrome = {
     .lacks = "when functions were called, unless there is a timeline, and the single "
              "samples of a sampler",
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | LW_WANT_COUNTERS |
-            LW_WANT_TRACE | LW_WANT_ARGS | LW_WANT_TRACE_ALONE,
+            LW_WANT_ORIGINS | LW_WANT_TRACE | LW_WANT_ARGS | LW_WANT_TRACE_ALONE,
     .viewer_bytes = (uint64_t)500 << 20,
     .viewer_fails = "chrome://tracing shows nothing of files of that size; Perfetto "
                     "opens what --to perfetto writes, and --split step makes a file "

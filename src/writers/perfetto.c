@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "writers/laid_out.h"
+#include "writers/op_flows.h"
 #include "writers/perfetto_out.h"
 #include "writers/perfetto_trace.h"
 #include "writers/timeline.h"
@@ -21,6 +22,7 @@
 struct writing {
     const struct lw_profile *profile;
     struct lw_timeline timeline;
+    struct lw_op_flows flows;
     struct lw_perfetto_out p;
     uint64_t *process_tracks, *thread_tracks; /* owned: by index */
 };
@@ -118,6 +120,34 @@ static void write_event(struct writing *w, uint64_t type, uint64_t track,
     lw_perfetto_add_piece(&w->p, &event, time_ns);
 }
 
+/* The beginning of a span from or to which arrows go. */
+static void write_linked(struct writing *w, uint64_t track, lw_frame_id frame,
+                         uint64_t time_ns, const struct lw_op_flow_end *ends,
+                         size_t count)
+{
+    lw_proto_add_u64(&w->p.message, EVENT_TYPE, SLICE_BEGIN);
+    lw_proto_add_u64(&w->p.message, EVENT_TRACK_UUID, track);
+    lw_proto_add_u64(&w->p.message, EVENT_NAME_IID, (uint64_t)frame + 1);
+    for (size_t i = 0; i < count; i++)
+        lw_proto_add_fixed(&w->p.message, EVENT_FLOW_IDS, ends[i].id);
+    lw_perfetto_end_event(&w->p, time_ns);
+}
+
+static void write_open(struct writing *w, uint64_t track, uint32_t index,
+                       uint64_t time_ns)
+{
+    const struct lw_span *span = &w->profile->spans[index];
+    lw_frame_id frame = lw_span_frame(w->profile, span);
+    bool is_instant = lw_span_is_instant(w->profile, span);
+    size_t count;
+    const struct lw_op_flow_end *ends = lw_op_flows_of(&w->flows, index, &count);
+
+    if (count && !is_instant)
+        write_linked(w, track, frame, time_ns, ends, count);
+    else
+        write_event(w, is_instant ? INSTANT : SLICE_BEGIN, track, frame, time_ns);
+}
+
 static bool write_track(struct writing *w, const struct lw_timeline_track *track,
                         struct lw_error *err)
 {
@@ -128,13 +158,9 @@ static bool write_track(struct writing *w, const struct lw_timeline_track *track
     if (track->number)
         number = describe_beside(w, track->thread, "overlapping spans");
     while (lw_lane_walk_next(&walk, &event)) {
-        const struct lw_span *span = &w->profile->spans[event.index];
-        bool is_instant = lw_span_is_instant(w->profile, span);
-
         if (event.is_open)
-            write_event(w, is_instant ? INSTANT : SLICE_BEGIN, number,
-                        lw_span_frame(w->profile, span), event.time_ns);
-        else if (!is_instant)
+            write_open(w, number, event.index, event.time_ns);
+        else if (!lw_span_is_instant(w->profile, &w->profile->spans[event.index]))
             lw_perfetto_slice_end(&w->p, number, event.time_ns);
     }
     return lw_lane_walk_end(&walk, err);
@@ -301,10 +327,12 @@ static bool write_perfetto(const struct lw_profile *profile, struct lw_buf *out,
                lw_perfetto_write_trace(profile, out, err);
     if (!lw_trace_has_any(profile, err))
         return false;
-    done = lw_timeline_init(&w.timeline, profile, err) && write_trace(&w, err);
+    done = lw_timeline_init(&w.timeline, profile, err) &&
+           lw_op_flows_init(&w.flows, profile, err) && write_trace(&w, err);
     lw_perfetto_release(&w.p);
     lw_free(w.process_tracks);
     lw_free(w.thread_tracks);
+    lw_op_flows_release(&w.flows);
     lw_timeline_release(&w.timeline);
     return done;
 }
@@ -318,6 +346,6 @@ const struct lw_writer lw_writer_perfetto = {
         "when and how often functions were called, unless there is a timeline, and "
         "the single samples of a sampler",
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | LW_WANT_COUNTERS |
-            LW_WANT_TRACE | LW_WANT_ARGS | LW_WANT_TRACE_ALONE,
+            LW_WANT_ORIGINS | LW_WANT_TRACE | LW_WANT_ARGS | LW_WANT_TRACE_ALONE,
     .write = write_perfetto,
 };
