@@ -3,50 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from live_ops import ops, record, refused, report
 from recording import PROGRAMS, run_info
 
 TRAINING = str(PROGRAMS / "ops_training.py")
-
-
-def record(
-    lapwing: str, options: list[str], command: list[str], folder: Path, **more: Any
-) -> str:
-    """What the program printed under `lapwing run OPTIONS`."""
-    words = [
-        lapwing,
-        "run",
-        "-q",
-        "--no-summary",
-        "-o",
-        str(folder / "x.lap"),
-        *options,
-    ]
-    done = subprocess.run(
-        [*words, "--", *command], capture_output=True, text=True, timeout=120, **more
-    )
-    assert done.returncode == 0, done.stderr
-    assert "lapwing:" not in done.stderr  # torch itself may have words
-    return done.stdout
-
-
-def report(lapwing: str, folder: Path, *options: str) -> dict[str, Any]:
-    """`lapwing report ops` of the run."""
-    words = [lapwing, "report", str(folder / "x.lap"), "ops", "--json", "-n", "0"]
-    done = subprocess.run([*words, *options], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    table: dict[str, Any] = json.loads(done.stdout)
-    return table
-
-
-def ops(lapwing: str, folder: Path, *options: str) -> dict[str, int]:
-    """How often each op and range was there."""
-    rows = report(lapwing, folder, *options)["rows"]
-    return {row["name"]: row["calls"] for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +109,9 @@ def test_without_being_asked_whole_steps_are_recorded(
 def test_ops_can_be_left_out(lapwing: str, torch_python: str, tmp_path: Path) -> None:
     command = [torch_python, "-c", "import torch; torch.ones(3).sin()"]
     record(lapwing, ["--ops=off"], command, tmp_path)
-    words = [lapwing, "report", str(tmp_path / "x.lap"), "ops"]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "this run has no ops of torch's" in done.stderr
+    assert "no ops of torch's: it was recorded with --ops=off" in refused(
+        lapwing, tmp_path
+    )
 
 
 FAKE = """
@@ -166,7 +129,7 @@ def test_a_torch_that_is_otherwise_gets_a_note(
     (tmp_path / "program.py").write_text("import torch; print(torch.empty(3))")
     printed = record(lapwing, [], [python, "program.py"], tmp_path, cwd=tmp_path)
     assert printed == "[0, 0, 0]\n"
-    assert (
-        "torch's ops are not recorded: this torch does not have the functions for it"
-        in run_info(tmp_path)["facts"]["note"]
-    )
+    reason = "this torch does not have the functions for it"
+    note = run_info(tmp_path)["facts"]["note"]
+    assert f"torch's ops are not recorded: {reason}" in note
+    assert refused(lapwing, tmp_path).endswith(f"no ops of torch's: {reason}\n")
