@@ -69,10 +69,13 @@ static bool has_op_spans(const struct lw_profile *profile)
 /* Of sums, and of what other tools counted, it is not known when the samples were. */
 static bool has_timed_samples(const struct lw_profile *profile)
 {
-    for (size_t i = 0; i < profile->sample_count; i++)
-        if (profile->samples[i].count > 0)
-            return true;
-    return false;
+    uint64_t rows = 0, samples = 0;
+
+    for (size_t i = 0; i < profile->sample_count; i++) {
+        rows += profile->samples[i].count > 0;
+        samples += profile->samples[i].count;
+    }
+    return samples > 0 && samples == rows;
 }
 
 static bool has_device_work(const struct lw_trace *trace)
@@ -383,6 +386,45 @@ static bool ask(struct lw_advice *advice, struct lw_error *err)
     }
     return any || advice->has & (LW_ADVICE_STEPS | LW_ADVICE_TRACE) ||
            fail_without_any(err);
+}
+
+/* "Call log_metrics a tenth as often, ... (train.py:27): gains 18 to 25 %" */
+static void note_first(const struct lw_advice *advice, const struct lw_finding *first,
+                       const char *report, struct lw_table *table)
+{
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    lw_buf_add_text(&text, first->change);
+    if (first->file) {
+        lw_buf_addf(&text, " (%s", name_from_there(advice->profile, first->file));
+        if (first->line > 0)
+            lw_buf_addf(&text, ":%u", first->line);
+        lw_buf_add_char(&text, ')');
+    }
+    if (!isnan(first->gain_low)) {
+        lw_buf_add_text(&text, ": gains ");
+        add_gain(&text, first);
+    }
+    lw_table_note(table, "Advice: %s; '%sadvice' says why.",
+                  lw_analysis_text(table, &text), report);
+    lw_buf_release(&text);
+}
+
+bool lw_advice_note_first(const struct lw_profile *profile,
+                          const struct lw_query *query, const char *report,
+                          struct lw_table *table, struct lw_error *err)
+{
+    const struct lw_finding **sorted = NULL;
+    struct lw_advice advice;
+    bool done = advice_init(&advice, profile, query, err) && ask(&advice, err) &&
+                (sorted = sort_findings(&advice, err));
+
+    if (done && advice.count > 0)
+        note_first(&advice, sorted[0], report, table);
+    lw_free(sorted);
+    advice_release(&advice);
+    return done;
 }
 
 static bool show(const struct lw_advice *advice, struct lw_table *table,

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "model/callgraph.h"
 #include "model/mine.h"
 #include "model/states.h"
 
@@ -137,40 +136,6 @@ static bool is_in_training(const struct lw_step_track *track, uint64_t time_ns,
     return step && !step->is_eval && !step->is_cut;
 }
 
-static bool is_same_function(const struct lw_frame *a, const struct lw_frame *b)
-{
-    return a->name == b->name && a->file == b->file && a->first_line == b->first_line;
-}
-
-/* Of the function with the most, the line with the most. */
-static struct lw_advice_place find_most(const struct looking *l, const uint64_t *ns)
-{
-    struct lw_advice_place most = { 0 };
-    uint64_t all_ns = 0, most_ns = 0;
-    size_t count;
-    const struct lw_frame *frames = lw_stacks_frames(l->profile->stacks, &count);
-
-    for (lw_frame_id i = 1; i < count; i++) {
-        uint64_t its_ns = 0;
-        lw_frame_id longest = i;
-
-        all_ns += ns[i];
-        for (lw_frame_id k = 1; ns[i] > 0 && k < count; k++) {
-            if (ns[k] == 0 || !is_same_function(&frames[i], &frames[k]))
-                continue;
-            its_ns += ns[k];
-            if (ns[k] > ns[longest])
-                longest = k;
-        }
-        if (its_ns > most_ns) {
-            most_ns = its_ns;
-            most.frame = longest;
-        }
-    }
-    most.share = all_ns ? (double)most_ns / (double)all_ns : 0;
-    return most;
-}
-
 static void add_samples(struct looking *l)
 {
     uint64_t making_ns = 0, cpu_ns = 0;
@@ -192,8 +157,8 @@ static void add_samples(struct looking *l)
             cpu_ns += sample->weight_ns;
     }
     l->batches->on_cpu = making_ns ? (double)cpu_ns / (double)making_ns : 1;
-    l->batches->loop = find_most(l, l->loop_ns);
-    l->batches->hot = find_most(l, l->hot_ns);
+    l->batches->loop = lw_advice_find_most(l->profile, l->loop_ns);
+    l->batches->hot = lw_advice_find_most(l->profile, l->hot_ns);
 }
 
 /* ---- workers ------------------------------------------------------------------------ */
@@ -332,34 +297,4 @@ void lw_batches_release(struct lw_batches *batches)
 {
     lw_free(batches->workers);
     memset(batches, 0, sizeof(*batches));
-}
-
-/* ---- places ------------------------------------------------------------------------- */
-
-void lw_advice_add_place(struct lw_buf *out, const struct lw_profile *profile,
-                         lw_frame_id id)
-{
-    const struct lw_frame *frame = lw_profile_frame(profile, id);
-    struct lw_function function;
-    uint32_t line = frame->line ? frame->line : frame->first_line;
-
-    lw_function_init(&function, profile, id);
-    lw_function_strip(&function);
-    lw_buf_add(out, function.name, function.name_len);
-    if (line > 0) {
-        lw_buf_add_text(out, " (");
-        lw_buf_add(out, function.file, function.file_len);
-        lw_buf_addf(out, ":%u)", line);
-    }
-}
-
-void lw_advice_set_place(struct lw_finding *finding, const struct lw_profile *profile,
-                         lw_frame_id id)
-{
-    const struct lw_frame *frame = lw_profile_frame(profile, id);
-
-    if (id == 0)
-        return;
-    finding->file = lw_profile_text(profile, frame->file);
-    finding->line = frame->line ? frame->line : frame->first_line;
 }

@@ -2,13 +2,7 @@
 #ifndef LW_ANALYSES_ADVICE_BATCHES_H
 #define LW_ANALYSES_ADVICE_BATCHES_H
 
-#include "analyses/advice.h"
-
-/* A line, and how much of something lies in it. */
-struct lw_advice_place {
-    lw_frame_id frame; /* 0: not known */
-    double share;      /* of the time that was looked at, in that frame's function */
-};
+#include "analyses/advice_places.h"
 
 /* A worker of a loader, as far as it worked for training steps. */
 struct lw_advice_worker {
@@ -42,12 +36,5 @@ void lw_batches_release(struct lw_batches *batches); /* zeroed is fine */
 
 /* What a worker takes for a batch, on average, in ns. */
 double lw_batches_worker_ns(const struct lw_batches *batches);
-
-/* "augment (data.py:45)" */
-void lw_advice_add_place(struct lw_buf *out, const struct lw_profile *profile,
-                         lw_frame_id frame);
-/* Name FRAME's line as the one to change; 0: none. */
-void lw_advice_set_place(struct lw_finding *finding, const struct lw_profile *profile,
-                         lw_frame_id frame);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "analyses/advice.h"
+#include "analyses/advice_places.h"
 #include "analyses/steps_view.h"
 #include "model/mine.h"
 #include "model/units.h"
@@ -58,15 +58,20 @@ static bool find_place(struct looking *l, const struct lw_other_call *call,
     return reason.code == LW_OK;
 }
 
-static void describe(const struct looking *l, const struct lw_other_call *call,
-                     struct lw_buf *change, struct lw_buf *evidence)
+static bool describe(const struct looking *l, const struct lw_other_call *call,
+                     struct lw_buf *change, struct lw_buf *evidence,
+                     struct lw_error *err)
 {
     const struct lw_profile *profile = l->advice->profile;
     const char *name =
         lw_profile_text(profile, lw_profile_frame(profile, call->function)->name);
     const char *kind = l->is_eval ? "step of evaluation" : "training step";
     bool is_loop = call->function == call->caller;
+    struct lw_advice_place hot = { 0 };
 
+    if (!is_loop &&
+        !lw_advice_find_hot(l->advice, l->track, l->is_eval, call->function, &hot, err))
+        return false;
     lw_buf_addf(change,
                 "%s %s%s a tenth as often, or not at all, if the training does not "
                 "need it",
@@ -83,6 +88,13 @@ static void describe(const struct looking *l, const struct lw_other_call *call,
                 is_loop ? "that line of " : "", name);
     lw_units_add_count(evidence, (int64_t)call->samples);
     lw_buf_add_text(evidence, " samples)");
+    if (hot.frame) {
+        lw_buf_add_text(evidence, "; ");
+        lw_units_add_share(evidence, hot.share);
+        lw_buf_add_text(evidence, " of that in ");
+        lw_advice_add_place(evidence, profile, hot.frame);
+    }
+    return lw_buf_check(change, err) && lw_buf_check(evidence, err);
 }
 
 static bool add_finding(struct looking *l, const struct lw_other_call *call,
@@ -101,8 +113,7 @@ static bool add_finding(struct looking *l, const struct lw_other_call *call,
 
     lw_buf_init(&change, 0);
     lw_buf_init(&evidence, 0);
-    describe(l, call, &change, &evidence);
-    done = lw_buf_check(&change, err) && lw_buf_check(&evidence, err) &&
+    done = describe(l, call, &change, &evidence, err) &&
            find_place(l, call, &finding, err);
     if (done) {
         finding.change = change.bytes;

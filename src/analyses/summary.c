@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "analyses/advice.h"
 #include "analyses/analysis.h"
 #include "analyses/steps_view.h"
 #include "base/alloc.h"
@@ -436,6 +437,18 @@ static void add_next(struct summary *s, const struct lw_function *first,
     lw_buf_release(&word);
 }
 
+/* What to change, of a training. */
+static bool note_advice(struct summary *s, struct lw_error *err)
+{
+    bool done;
+
+    add_report(s);
+    done = lw_advice_note_first(s->profile, s->query,
+                                lw_analysis_text(s->table, &s->text), s->table, err);
+    lw_buf_reset(&s->text);
+    return done;
+}
+
 static bool summarise(struct summary *s, struct lw_error *err)
 {
     const struct lw_function *first = NULL, *own = NULL;
@@ -443,7 +456,7 @@ static bool summarise(struct summary *s, struct lw_error *err)
 
     add_command(s);
     add_run(s);
-    if (!add_steps(s, &has_steps, err))
+    if (!add_steps(s, &has_steps, err) || (has_steps && !note_advice(s, err)))
         return false;
     if (s->graph->listed_count == 0) {
         lw_analysis_note_empty(s->profile, s->table);
@@ -487,6 +500,7 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
 const struct lw_analysis lw_analysis_summary = {
     .name = "summary",
     .summary = "what ran, how long, where the time went, what to look at next",
-    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_PHASES,
+    .want =
+        LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_PHASES | LW_WANT_MORE_IF_SMALL,
     .run = run,
 };

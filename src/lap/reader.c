@@ -215,7 +215,7 @@ struct lw_profile *lw_lap_load(const char *name, unsigned want, struct lw_error 
     struct lw_run run;
 
     if (lw_run_open(&run, name, NULL, err) && (builder = lw_builder_new(err)) &&
-        lw_lap_read(&run, want, builder, err)) {
+        lw_lap_read(&run, lw_want_of_run(&run, want), builder, err)) {
         profile = lw_builder_finish(builder, err);
         builder = NULL;
     }

@@ -33,8 +33,18 @@ enum lw_want {
     LW_WANT_PHASES = 256,      /* of the spans, those of phases: a run with millions of
                                   ops has thousands */
     LW_WANT_OPS = 512,         /* of the spans, those of ops and ranges */
+    LW_WANT_MORE_IF_SMALL = 1024, /* of a run of at most LW_SMALL_RUN_BYTES, all samples
+                                     instead of sums, and counters: it costs nothing */
     LW_WANT_ALL = LW_WANT_CALLS | LW_WANT_SAMPLES | LW_WANT_SPANS | LW_WANT_COUNTERS,
 };
+
+#define LW_SMALL_RUN_BYTES (2u << 20) /* an hour of a thread, at the usual rate */
+static inline unsigned lw_want_of_run(const struct lw_run *run, unsigned want)
+{
+    return want & LW_WANT_MORE_IF_SMALL && run->bytes <= LW_SMALL_RUN_BYTES
+               ? want | LW_WANT_SAMPLES | LW_WANT_COUNTERS
+               : want;
+}
 
 #define LW_LAP_ROWS_MAX (1u << 29) /* of a kind; more is LW_ERR_LIMIT */
 

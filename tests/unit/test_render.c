@@ -205,6 +205,64 @@ TEST(a_table_without_rows_is_its_title_and_notes)
     lw_table_release(&table);
 }
 
+static void make_sayings(struct lw_table *table)
+{
+    lw_table_init(table, columns, 4);
+    lw_table_set_title(table, "what to change");
+    add(table, 0, 1, 2, 0.5, "first");
+    lw_table_say(table, "Call log_metrics a tenth as often\ngain: 30 to 35 %%\nwhy: %s",
+                 "a step spends 7 ms of 20 in it");
+    add(table, 0, 3, 4, 0.25, "second");
+    lw_table_say(table, "Have 2 workers make the batches");
+    lw_table_note(table, "Looked at: logging, data.");
+}
+
+TEST(rows_that_say_something_are_their_sentences_and_are_never_cut)
+{
+    struct lw_table table;
+
+    make_sayings(&table);
+    check_text(&table, 0, false,
+               "what to change\n"
+               "\n"
+               "1. Call log_metrics a tenth as often\n"
+               "   gain: 30 to 35 %\n"
+               "   why: a step spends 7 ms of 20 in it\n"
+               "\n"
+               "2. Have 2 workers make the batches\n"
+               "\n"
+               "Looked at: logging, data.\n");
+    check_text(&table, 24, false,
+               "what to change\n"
+               "\n"
+               "1. Call log_metrics a\n"
+               "   tenth as often\n"
+               "   gain: 30 to 35 %\n"
+               "   why: a step spends 7\n"
+               "   ms of 20 in it\n"
+               "\n"
+               "2. Have 2 workers make\n"
+               "   the batches\n"
+               "\n"
+               "Looked at: logging,\n"
+               "data.\n");
+    lw_table_release(&table);
+}
+
+TEST(what_rows_say_is_not_in_json_which_has_their_cells)
+{
+    struct lw_table table;
+    struct lw_buf buf;
+
+    make_sayings(&table);
+    lw_buf_init(&buf, 0);
+    lw_render_json(&table, &buf);
+    CHECK(strstr(buf.bytes, "\"function\":\"second\"") != NULL);
+    CHECK(strstr(buf.bytes, "workers") == NULL);
+    lw_buf_release(&buf);
+    lw_table_release(&table);
+}
+
 TEST(json_has_raw_values_under_machine_names)
 {
     struct lw_table table;

@@ -1,0 +1,149 @@
+/* Which line has the most, and how a line is named. */
+
+#include "analyses/advice_places.h"
+
+#include "base/alloc.h"
+#include "model/callgraph.h"
+#include "model/mine.h"
+
+static bool is_same_function(const struct lw_frame *a, const struct lw_frame *b)
+{
+    return a->name == b->name && a->file == b->file && a->first_line == b->first_line;
+}
+
+struct lw_advice_place lw_advice_find_most(const struct lw_profile *profile,
+                                           const uint64_t *ns)
+{
+    struct lw_advice_place most = { 0 };
+    uint64_t all_ns = 0, most_ns = 0;
+    size_t count;
+    const struct lw_frame *frames = lw_stacks_frames(profile->stacks, &count);
+
+    for (lw_frame_id i = 1; i < count; i++) {
+        uint64_t its_ns = 0;
+        lw_frame_id longest = i;
+
+        all_ns += ns[i];
+        for (lw_frame_id k = 1; ns[i] > 0 && k < count; k++) {
+            if (ns[k] == 0 || !is_same_function(&frames[i], &frames[k]))
+                continue;
+            its_ns += ns[k];
+            if (ns[k] > ns[longest])
+                longest = k;
+        }
+        if (its_ns > most_ns) {
+            most_ns = its_ns;
+            most.frame = longest;
+        }
+    }
+    most.share = all_ns ? (double)most_ns / (double)all_ns : 0;
+    return most;
+}
+
+/* ---- where a call's time goes ------------------------------------------------------- */
+
+struct looking {
+    const struct lw_profile *profile;
+    const struct lw_step_track *track;
+    struct lw_mine mine;
+    uint8_t *below;    /* owned: of each stack, whether it is in the call */
+    lw_frame_id *hots; /* owned: of each stack, the line that is to blame; 0: none */
+    uint64_t *ns;      /* owned: of each frame */
+};
+
+/* Parents come before their children, so each takes over what its parent knows. */
+static bool sort_stacks(struct looking *l, lw_frame_id function, struct lw_error *err)
+{
+    size_t count;
+    const struct lw_stack *stacks = lw_stacks_list(l->profile->stacks, &count);
+    const struct lw_frame *called = lw_profile_frame(l->profile, function);
+    struct lw_error reason = { 0 };
+
+    for (lw_stack_id s = 1; s < count && !reason.code; s++) {
+        lw_stack_id parent = stacks[s].parent;
+        const struct lw_frame *frame = lw_profile_frame(l->profile, stacks[s].frame);
+
+        l->below[s] = l->below[parent] || is_same_function(frame, called);
+        l->hots[s] = l->hots[parent];
+        if (l->below[s] && frame->kind != LW_FRAME_NOTE &&
+            (!l->hots[s] ||
+             lw_mine_has(&l->mine, lw_profile_text(l->profile, frame->file), &reason)))
+            l->hots[s] = stacks[s].frame;
+    }
+    if (reason.code && err)
+        *err = reason;
+    return reason.code == LW_OK;
+}
+
+static void add_samples(struct looking *l, bool is_eval)
+{
+    for (size_t i = 0; i < l->profile->sample_count; i++) {
+        const struct lw_sample *sample = &l->profile->samples[i];
+        const struct lw_step_piece *piece;
+
+        if (sample->thread != l->track->thread || sample->count == 0 ||
+            !l->below[sample->stack])
+            continue;
+        piece = lw_steps_at(l->track, sample->time_ns);
+        if (piece && piece->step != LW_NONE && piece->phase == LW_PHASE_OTHER &&
+            l->track->steps[piece->step].is_eval == is_eval)
+            l->ns[l->hots[sample->stack]] += sample->weight_ns;
+    }
+}
+
+bool lw_advice_find_hot(const struct lw_advice *advice,
+                        const struct lw_step_track *track, bool is_eval,
+                        lw_frame_id function, struct lw_advice_place *hot,
+                        struct lw_error *err)
+{
+    struct looking l = { .profile = advice->profile, .track = track };
+    size_t stack_count, frame_count;
+    bool done;
+
+    lw_stacks_list(l.profile->stacks, &stack_count);
+    lw_stacks_frames(l.profile->stacks, &frame_count);
+    done = lw_mine_init(&l.mine, l.profile, err) &&
+           (l.below = lw_zalloc(stack_count + 1, 1, err)) &&
+           (l.hots = lw_zalloc(stack_count + 1, sizeof(*l.hots), err)) &&
+           (l.ns = lw_zalloc(frame_count + 1, sizeof(*l.ns), err)) &&
+           sort_stacks(&l, function, err);
+    if (done) {
+        add_samples(&l, is_eval);
+        *hot = lw_advice_find_most(l.profile, l.ns);
+    }
+    lw_mine_release(&l.mine);
+    lw_free(l.below);
+    lw_free(l.hots);
+    lw_free(l.ns);
+    return done;
+}
+
+/* ---- names -------------------------------------------------------------------------- */
+
+void lw_advice_add_place(struct lw_buf *out, const struct lw_profile *profile,
+                         lw_frame_id id)
+{
+    const struct lw_frame *frame = lw_profile_frame(profile, id);
+    struct lw_function function;
+    uint32_t line = frame->line ? frame->line : frame->first_line;
+
+    lw_function_init(&function, profile, id);
+    lw_function_strip(&function);
+    lw_buf_add(out, function.name, function.name_len);
+    if (line > 0) {
+        lw_buf_add_text(out, " (");
+        lw_buf_add(out, function.file, function.file_len);
+        lw_buf_addf(out, ":%u)", line);
+    }
+}
+
+void lw_advice_set_place(struct lw_finding *finding, const struct lw_profile *profile,
+                         lw_frame_id id)
+{
+    const struct lw_frame *frame = lw_profile_frame(profile, id);
+
+    if (id == 0)
+        return;
+    finding->file = lw_profile_text(profile, frame->file);
+    finding->line = frame->line ? frame->line : frame->first_line;
+}
