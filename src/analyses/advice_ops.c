@@ -11,10 +11,9 @@
  * the change is about: a loop over tensors that becomes one op loses nearly all of it, a
  * compiled one a good part. */
 
-#include <string.h>
-
 #include "analyses/advice_trace.h"
 #include "analyses/op_spans.h"
+#include "analyses/op_windows.h"
 #include "base/alloc.h"
 #include "model/mine.h"
 #include "model/units.h"
@@ -70,38 +69,15 @@ static enum part part_of(unsigned phase)
 
 /* ---- steps with all their ops ------------------------------------------------------- */
 
-static bool find_windows(struct looking *l, struct lw_error *err)
-{
-    const struct lw_profile *profile = l->advice->profile;
-    uint64_t open_ns = 0;
-
-    for (size_t i = 0; i < profile->counter_count; i++) {
-        const struct lw_counter_point *point = &profile->counters[i];
-
-        if (point->process != l->track->process ||
-            strcmp(lw_profile_text(profile, point->name), LW_OP_SPANS_COUNTER) != 0)
-            continue;
-        if (point->value > 0 && open_ns == 0) {
-            open_ns = point->time_ns;
-        } else if (point->value <= 0 && open_ns > 0) {
-            if (!lw_intervals_add(&l->windows, open_ns, point->time_ns, err))
-                return false;
-            open_ns = 0;
-        }
-    }
-    if (open_ns > 0 && !lw_intervals_add(&l->windows, open_ns, UINT64_MAX, err))
-        return false;
-    lw_intervals_merge(&l->windows);
-    return true;
-}
-
 static bool find_steps(struct looking *l, struct lw_error *err)
 {
     const struct lw_step_track *track = l->track;
 
     l->is_whole = lw_zalloc(track->step_count + 1, sizeof(bool), err);
-    if (!l->is_whole || !find_windows(l, err))
+    if (!l->is_whole ||
+        !lw_op_windows_find(l->advice->profile, track->process, &l->windows, err))
         return false;
+    lw_intervals_merge(&l->windows);
     for (size_t i = 0; i < track->step_count; i++) {
         const struct lw_step *step = &track->steps[i];
         uint64_t ns = step->end_ns - step->start_ns;
@@ -220,7 +196,8 @@ static lw_frame_id own_frame(const struct looking *l, struct lw_mine *mine,
     return 0;
 }
 
-/* The line that most samples in PART of the steps were below of; 0: not known. */
+/* The line that most samples in PART of the steps were below of; 0: not known. A backward
+ * has no lines of its own: what it runs the forward asked for. */
 static bool find_line(const struct looking *l, enum part part, lw_frame_id *line,
                       struct lw_error *err)
 {
@@ -245,7 +222,7 @@ static bool find_line(const struct looking *l, enum part part, lw_frame_id *line
             continue;
         piece = lw_steps_at(l->track, sample->time_ns);
         if (!piece || piece->step == LW_NONE || part_of(piece->phase) != part ||
-            piece->phase == LW_PHASE_DATA)
+            piece->phase == LW_PHASE_DATA || piece->phase == LW_PHASE_BACKWARD)
             continue;
         frame = own_frame(l, &mine, sample->stack, &reason);
         weights[frame] += frame ? sample->weight_ns : 0;

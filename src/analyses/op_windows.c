@@ -6,7 +6,6 @@
 
 #include "analyses/analysis.h"
 #include "analyses/op_spans.h"
-#include "base/alloc.h"
 #include "model/units.h"
 
 struct windows {
@@ -21,34 +20,45 @@ static uint64_t end_of_process(const struct lw_profile *profile, uint32_t proces
     return end_ns ? end_ns : profile->end_ns;
 }
 
+bool lw_op_windows_find(const struct lw_profile *profile, uint32_t process,
+                        struct lw_intervals *set, struct lw_error *err)
+{
+    uint64_t end_ns = end_of_process(profile, process), open_ns = 0, last_ns = 0;
+
+    for (size_t i = 0; i < profile->counter_count; i++) {
+        const struct lw_counter_point *point = &profile->counters[i];
+
+        if (point->process != process)
+            continue;
+        last_ns = point->time_ns;
+        if (strcmp(lw_profile_text(profile, point->name), LW_OP_SPANS_COUNTER) != 0)
+            continue;
+        if (point->value > 0 && open_ns == 0) {
+            open_ns = point->time_ns;
+        } else if (point->value <= 0 && open_ns > 0) {
+            if (!lw_intervals_add(set, open_ns, point->time_ns, err))
+                return false;
+            open_ns = 0;
+        }
+    }
+    return open_ns == 0 ||
+           lw_intervals_add(set, open_ns, end_ns ? end_ns : last_ns, err);
+}
+
 static bool add_windows(const struct lw_profile *profile, struct windows *windows,
                         struct lw_error *err)
 {
-    uint64_t *since = lw_zalloc(profile->process_count + 1, sizeof(*since), err);
+    bool done = true;
 
-    if (!since)
-        return false;
-    for (size_t i = 0; i < profile->counter_count; i++) {
-        const struct lw_counter_point *point = &profile->counters[i];
-        uint64_t *open = &since[point->process];
+    for (uint32_t i = 0; done && i < profile->process_count; i++) {
+        struct lw_intervals set = { 0 };
 
-        if (strcmp(lw_profile_text(profile, point->name), LW_OP_SPANS_COUNTER) != 0)
-            continue;
-        if (point->value > 0 && *open == 0) {
-            windows->count++;
-            *open = point->time_ns;
-        } else if (point->value <= 0 && *open > 0) {
-            windows->ns += point->time_ns > *open ? point->time_ns - *open : 0;
-            *open = 0;
-        }
+        done = lw_op_windows_find(profile, i, &set, err);
+        windows->count += set.count;
+        windows->ns += lw_intervals_total(&set);
+        lw_intervals_release(&set);
     }
-    for (uint32_t i = 0; i < profile->process_count; i++) {
-        uint64_t end_ns = end_of_process(profile, i);
-
-        windows->ns += since[i] && end_ns > since[i] ? end_ns - since[i] : 0;
-    }
-    lw_free(since);
-    return true;
+    return done;
 }
 
 static void note_windows(const struct lw_profile *profile,

@@ -68,6 +68,7 @@ def test_a_loop_in_the_model_is_found(
     (finding,) = findings(lapwing, torch_python, "loop", tmp_path)
     assert "torch.compile" in finding["change"]
     assert finding["file"].endswith("tiny_ops.py")
+    assert finding["line"] == line_of("total = total + ")
 
 
 def test_large_ops_are_no_finding(

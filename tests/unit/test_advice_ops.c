@@ -68,7 +68,7 @@ static struct lw_profile *record(const struct story *story)
 {
     struct recording r = { .builder = lw_builder_new(NULL), .now_ns = 1000 * US };
     struct lw_counter_point point = { .time_ns = 1, .value = story->is_recorded };
-    struct lw_process process = { .pid = 7, .rank = -1 };
+    struct lw_process process = { .pid = 7, .rank = -1, .end_ns = 1000000 * US };
     struct lw_thread thread = { .tid = 7 };
     struct lw_profile *profile;
     uint32_t index;
