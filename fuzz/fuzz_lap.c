@@ -11,6 +11,7 @@
 #include "base/checksum.h"
 #include "lap/format.h"
 #include "lap/reader.h"
+#include "model/op_links.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t len, size_t most, unsigned seed);
@@ -18,7 +19,13 @@ size_t LLVMFuzzerMutate(uint8_t *bytes, size_t len, size_t most);
 
 static void finish(struct lw_builder *builder)
 {
-    lw_profile_free(lw_builder_finish(builder, NULL));
+    struct lw_profile *profile = lw_builder_finish(builder, NULL);
+    struct lw_op_links links = { 0 };
+
+    if (profile && !lw_op_links_init(&links, profile, NULL))
+        abort();
+    lw_op_links_release(&links);
+    lw_profile_free(profile);
 }
 
 static void read_as_segment(const uint8_t *bytes, size_t len, unsigned want)
@@ -48,7 +55,7 @@ static void read_as_pack(const uint8_t *bytes, size_t len, unsigned want)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-    static const unsigned wants[] = { LW_WANT_ALL,
+    static const unsigned wants[] = { LW_WANT_ALL | LW_WANT_ORIGINS,
                                       LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS };
     unsigned want = wants[len % 2];
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import collections
 import json
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from exports import export, span_name, whole
+from exports import ROOT, export, span_name, whole
 from playwright.sync_api import Browser, Page
 from trace_processor import TraceProcessor, import_by_catapult
 
@@ -195,3 +196,26 @@ def test_trace_events_keep_every_span_and_nest(lapwing: str, story: Path) -> Non
         assert_nested(sorted(events, key=lambda s: (s[0], -s[1])))
     counters = [e for e in trace["traceEvents"] if e["ph"] == "C"]
     assert len(counters) == len(document["counters"])
+
+
+FLOWS = """
+    select a.name as start, b.name as end, b.ts > a.ts as is_later from flow
+    join slice as a on flow.slice_out = a.id join slice as b on flow.slice_in = b.id
+"""
+
+
+@pytest.mark.parametrize("form", ["perfetto", "chrome"])
+def test_arrows_go_from_ops_to_their_backward_ops(
+    lapwing: str, tmp_path: Path, processor: TraceProcessor, form: str
+) -> None:
+    make = ROOT / "tests" / "golden" / "report" / "make_run.py"
+    subprocess.run(["python3", make, "backward", tmp_path / "x.lap"], check=True)
+    processor.open(export(lapwing, tmp_path, form).read_bytes())
+    assert processor.query(PROBLEMS) == []
+    rows = processor.query(FLOWS)
+    assert all(row["is_later"] for row in rows)
+    assert Counter((row["start"], row["end"]) for row in rows) == {
+        ("aten::addmm", "AddmmBackward0"): 4,
+        ("aten::t", "TBackward0"): 4,
+        ("aten::tanh", "TanhBackward0"): 4,
+    }
