@@ -157,6 +157,9 @@ static bool check_places(const struct lw_trace *trace, size_t strings,
 
 /* Sorting */
 
+#define NEIGHBOURS \
+    64 /* that are sorted by insertion, also where all are the wrong way */
+
 struct key {
     uint64_t start_ns;
     uint64_t duration_ns;
@@ -187,12 +190,29 @@ static void merge(const struct key *from, size_t a, size_t middle, size_t end,
                                                                           : from[b++];
 }
 
+/* Profilers write an op when it ends, behind those that it called: each is a few places
+ * from where it should be. */
+static void sort_neighbours(struct key *keys, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct key key = keys[i];
+        size_t to = i;
+
+        for (; to > 0 && is_after(&keys[to - 1], &key); to--)
+            keys[to] = keys[to - 1];
+        if (to < i)
+            keys[to] = key;
+    }
+}
+
 /* A stable merge sort of the runs that are there: each round merges neighbours. SPARE has
  * as much room as KEYS. */
 static void sort_keys(struct key *keys, struct key *spare, size_t count)
 {
     struct key *from = keys, *to = spare;
 
+    for (size_t at = 0; at < count; at += NEIGHBOURS)
+        sort_neighbours(keys + at, count - at < NEIGHBOURS ? count - at : NEIGHBOURS);
     while (run_end(from, 0, count) < count) {
         struct key *swap = from;
         size_t at = 0;
@@ -426,31 +446,57 @@ static bool add_ids(struct ids *ids, enum lw_event_kind kind, struct lw_error *e
     return true;
 }
 
-/* Up to torch 2.2 what ran on a device carries its correlation as "External id" too,
- * which is no op's. */
-static bool join_launches(struct lw_trace *trace, struct lw_error *err)
+/* Is it the id of an op that says whose EVENT, which ran on a device, is? Up to torch 2.2 what
+ * ran there carries its correlation as "External id" too, which is no op's. */
+static bool is_of_op(const struct lw_event *event)
+{
+    return event->parent == LW_NONE && event->kind != LW_EVENT_DEVICE_RANGE &&
+           event->external && event->external != event->correlation;
+}
+
+/* What ran on a device is of the call that launched it. *LEFT: some are of none. */
+static bool join_calls(struct lw_trace *trace, bool *left, struct lw_error *err)
 {
     struct ids calls = { .trace = trace };
-    struct ids ops = { .trace = trace, .by_external = true };
-    bool done;
+    bool done = add_ids(&calls, LW_EVENT_RUNTIME, err);
 
-    done = add_ids(&calls, LW_EVENT_RUNTIME, err) && add_ids(&ops, LW_EVENT_OP, err);
     for (uint32_t i = 0; done && i < trace->event_count; i++) {
         struct lw_event *event = &trace->events[i];
-        struct id call = id_of(&calls, i), op = id_of(&ops, i);
+        struct id call;
 
         if (!lw_event_is_on_device(event))
             continue;
-        event->parent = LW_NONE;
-        if (event->kind == LW_EVENT_DEVICE_RANGE)
-            continue;
-        event->parent = find_id(&calls, &call);
-        if (event->parent == LW_NONE && event->external != event->correlation)
-            event->parent = find_id(&ops, &op);
+        call = id_of(&calls, i);
+        event->parent =
+            event->kind == LW_EVENT_DEVICE_RANGE ? LW_NONE : find_id(&calls, &call);
+        *left |= is_of_op(event);
     }
     lw_map_release(&calls.map);
+    return done;
+}
+
+/* The rest is of an op, if one is known. Mostly there is no rest, and no need to have all ops
+ * in a map. */
+static bool join_ops(struct lw_trace *trace, struct lw_error *err)
+{
+    struct ids ops = { .trace = trace, .by_external = true };
+    bool done = add_ids(&ops, LW_EVENT_OP, err);
+
+    for (uint32_t i = 0; done && i < trace->event_count; i++) {
+        struct id op = id_of(&ops, i);
+
+        if (lw_event_is_on_device(&trace->events[i]) && is_of_op(&trace->events[i]))
+            trace->events[i].parent = find_id(&ops, &op);
+    }
     lw_map_release(&ops.map);
     return done;
+}
+
+static bool join_launches(struct lw_trace *trace, struct lw_error *err)
+{
+    bool left = false;
+
+    return join_calls(trace, &left, err) && (!left || join_ops(trace, err));
 }
 
 /* More events than this do not start in one ns but in a hostile file. */
