@@ -159,9 +159,13 @@ static bool too_many(const char *what, struct lw_error *err)
     return lw_fail(err, LW_ERR_LIMIT, "more than 2^32 %s", what);
 }
 
-/* Append ITEM to an array of the trace, whose number goes to *INDEX. */
-static bool append(void *items, size_t *count, size_t *capacity, const void *item,
-                   size_t size, uint32_t *index, struct lw_error *err)
+/* Append ITEM to an array of the trace, whose number goes to *INDEX. Where it is called, SIZE
+ * is known, so that to copy it takes a few moves. */
+static inline __attribute__((always_inline)) bool append(void *items, size_t *count,
+                                                         size_t *capacity,
+                                                         const void *item, size_t size,
+                                                         uint32_t *index,
+                                                         struct lw_error *err)
 {
     char *array;
 

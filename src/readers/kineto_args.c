@@ -370,6 +370,8 @@ bool lw_kineto_args_read(struct lw_kineto_args *args,
         const struct use *use = &uses[member->code];
         void *field = (char *)args + use->offset;
 
+        if (use->take == TAKE_NOTHING)
+            continue;
         if (!(parts & 1u << use->part)) {
             clear_part(args, use->part);
             parts |= 1u << use->part;

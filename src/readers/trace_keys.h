@@ -87,10 +87,10 @@ static inline bool lw_trace_key_is_at(const struct lw_trace_key *key, const char
 
 /* The number of the key at P, behind the value of key BEFORE, if it followed that lately;
  * else 0. */
-static inline unsigned lw_trace_keys_guess(struct lw_trace_keys *keys, unsigned before,
-                                           const char *p)
+static inline unsigned lw_trace_keys_guess(const struct lw_trace_keys *keys,
+                                           struct lw_trace_key *before, const char *p)
 {
-    uint8_t *next = keys->list[before].next;
+    uint8_t *next = before->next;
     uint8_t last = next[0], other = next[1];
 
     if (last && lw_trace_key_is_at(&keys->list[last], p))
