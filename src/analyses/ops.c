@@ -223,6 +223,47 @@ static void note_unlinked(const struct showing *s)
     lw_buf_release(&text);
 }
 
+/* "cudaGraphLaunch", "hipGraphLaunch", "cudaGraphLaunch_ptsz" ... */
+static bool is_replay(const struct lw_profile *profile, const struct lw_event *event)
+{
+    return event->kind == LW_EVENT_RUNTIME &&
+           strstr(lw_profile_text(profile, event->name), "GraphLaunch");
+}
+
+/* torch announces ops when a graph is captured, and none when it is replayed. */
+static void note_replays(const struct showing *s)
+{
+    const struct lw_trace *trace = s->scope->trace;
+    uint64_t replays = 0, works = 0, ns = 0;
+    struct lw_buf text;
+
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const struct lw_event *event = &trace->events[i];
+
+        if (!lw_trace_scope_has(s->scope, event))
+            continue;
+        if (is_replay(s->scope->profile, event)) {
+            replays++;
+        } else if (lw_trace_is_launched(trace, i) &&
+                   is_replay(s->scope->profile, &trace->events[event->parent])) {
+            works++;
+            ns += event->duration_ns;
+        }
+    }
+    if (replays == 0)
+        return;
+    lw_buf_init(&text, 0);
+    lw_units_add_count(&text, (int64_t)replays);
+    lw_buf_addf(&text, " replay%s of device graphs ran ", replays == 1 ? "" : "s");
+    lw_units_add_count(&text, (int64_t)works);
+    lw_buf_addf(&text, " piece%s of work, ", works == 1 ? "" : "s");
+    lw_units_add_ns(&text, (int64_t)ns);
+    lw_buf_add_text(&text, ": a replay has no ops of its own, so that time is in "
+                           "the op or range that asked for it, if there is one.");
+    lw_table_note(s->table, "%s", lw_analysis_text(s->table, &text));
+    lw_buf_release(&text);
+}
+
 static uint64_t stack_depth(const struct lw_query *query)
 {
     return query->max_depth ? query->max_depth : LW_OPS_STACK_DEPTH;
@@ -234,6 +275,7 @@ static void add_notes(const struct showing *s)
     lw_analysis_note_losses(s->scope->profile, s->table);
     if (s->query->compat != LW_COMPAT_NONE)
         return;
+    note_replays(s);
     if (s->has & BY_STACK)
         lw_table_note(s->table,
                       "Ops are told apart by the innermost %" PRIu64
