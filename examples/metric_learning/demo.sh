@@ -31,6 +31,9 @@ show lapwing run examples/metric_learning/train.py "$@"
 # What a step takes, and what runs between them.
 show lapwing report steps
 
+# What to change, and what that would gain.
+show lapwing report advice
+
 # Which of the program's own functions take the time, with all they call.
 show lapwing report functions --mine --sort cumulative --limit 12
 
