@@ -134,16 +134,6 @@ static void find_ops(struct looking *l)
         }
 }
 
-static const struct lw_trace_gpu *gpu_of(const struct looking *l,
-                                         const struct lw_track *track)
-{
-    for (size_t i = 0; i < l->events_of->gpu_count; i++)
-        if (l->events_of->gpus[i].rank == track->rank &&
-            l->events_of->gpus[i].id == track->device)
-            return &l->events_of->gpus[i];
-    return NULL;
-}
-
 static bool has_tensor_cores(const struct looking *l, const struct lw_trace_gpu *gpu)
 {
     const char *name = gpu ? lw_profile_text(l->profile, gpu->name) : "";
@@ -189,7 +179,8 @@ static bool add_kernels(struct looking *l, struct lw_error *err)
     find_ops(l);
     for (uint32_t t = 0; t < trace->track_count; t++) {
         const struct lw_track *track = &trace->tracks[t];
-        const struct lw_trace_gpu *gpu = track->is_device ? gpu_of(l, track) : NULL;
+        const struct lw_trace_gpu *gpu =
+            track->is_device ? lw_advice_gpu(trace, track->rank, track->device) : NULL;
 
         if (!lw_trace_scope_has_track(&l->trace->scope, track) ||
             !has_tensor_cores(l, gpu))

@@ -114,14 +114,7 @@ static bool find(const struct lw_late_host *late, struct lw_error *err)
 
 static bool look(struct lw_advice *advice, struct lw_error *err)
 {
-    struct lw_advice_trace trace;
-    struct lw_late_host late = { 0 };
-    bool done = lw_advice_trace_init(&trace, advice, err) &&
-                lw_late_host_init(&late, &trace, err) && find(&late, err);
-
-    lw_late_host_release(&late);
-    lw_advice_trace_release(&trace);
-    return done;
+    return lw_late_host_look(advice, find, err);
 }
 
 const struct lw_advice_rule lw_advice_rule_launch = {

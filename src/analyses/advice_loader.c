@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "analyses/advice_roles.h"
-#include "analyses/askers.h"
 #include "analyses/tb_events.h"
-#include "base/text.h"
 #include "model/units.h"
 
 #define WORTH_SHARE 0.05 /* of the steps, as torch_tb_profiler has it */
@@ -77,41 +75,33 @@ static bool say(const struct loaders *loaders, const struct lw_advice_trace *tra
 {
     bool is_single = loaders->single_ns > loaders->ns / 2;
     double share = lw_advice_share(trace, (double)waited_ns);
+    unsigned workers = workers_for(loaders, trace, waited_ns);
     struct lw_advice *advice = trace->advice;
     struct lw_advice_words words;
     struct lw_buf *why = &words.evidence;
-    struct lw_askers askers;
-    const char *line = NULL;
-    size_t len;
-    bool done = lw_askers_init(&askers, advice->profile, err);
+    bool done;
 
     lw_advice_words_init(&words, &lw_advice_rule_loader);
-    if (done) {
-        unsigned workers = workers_for(loaders, trace, waited_ns);
-
-        len = lw_askers_line(&askers, loaders->longest, &line);
-        if (is_single)
-            lw_buf_addf(&words.change,
-                        "Give the DataLoader %u worker%s (num_workers=%u) or more",
-                        workers, workers == 1 ? "" : "s", workers);
-        else
-            lw_buf_add_text(&words.change,
-                            "Give the DataLoader more workers (num_workers), or have "
-                            "them do less for a batch");
-        lw_buf_add_text(why, "a step waits for its batch, ");
-        lw_advice_words_add_part(why, trace, waited_ns);
-        lw_buf_add_text(why, " in which nothing else goes on");
-        if (is_single) {
-            lw_buf_add_text(why, "; the loop makes batches itself, each in ");
-            lw_units_add_ns(why, (int64_t)(loaders->ns / loaders->count));
-        }
-        words.finding.gain_low = (is_single ? SURE_WORKERS : SURE_MORE) * share;
-        words.finding.gain_high = share;
-        done = lw_advice_words_place(&words, advice, line, len, err) &&
-               lw_advice_words_add(&words, advice, err);
+    if (is_single)
+        lw_buf_addf(&words.change,
+                    "Give the DataLoader %u worker%s (num_workers=%u) or more", workers,
+                    workers == 1 ? "" : "s", workers);
+    else
+        lw_buf_add_text(&words.change,
+                        "Give the DataLoader more workers (num_workers), "
+                        "or have them do less for a batch");
+    lw_buf_add_text(why, "a step waits for its batch, ");
+    lw_advice_words_add_part(why, trace, waited_ns);
+    lw_buf_add_text(why, " in which nothing else goes on");
+    if (is_single) {
+        lw_buf_add_text(why, "; the loop makes batches itself, each in ");
+        lw_units_add_ns(why, (int64_t)(loaders->ns / loaders->count));
     }
+    words.finding.gain_low = (is_single ? SURE_WORKERS : SURE_MORE) * share;
+    words.finding.gain_high = share;
+    done = lw_advice_words_place_of(&words, advice, loaders->longest, err) &&
+           lw_advice_words_add(&words, advice, err);
     lw_advice_words_release(&words);
-    lw_askers_release(&askers);
     return done;
 }
 

@@ -5,19 +5,9 @@
 
 #include "analyses/advice_trace.h"
 #include "analyses/memory_uses.h"
-#include "base/text.h"
 #include "model/units.h"
 
 #define NEARLY_FULL 0.9
-
-static const struct lw_trace_gpu *gpu_of(const struct lw_trace *trace,
-                                         const struct lw_memory_device *device)
-{
-    for (size_t i = 0; i < trace->gpu_count; i++)
-        if (trace->gpus[i].rank == device->rank && trace->gpus[i].id == device->id)
-            return &trace->gpus[i];
-    return NULL;
-}
 
 static bool say(const struct lw_memory_uses *uses, uint32_t index, int64_t full_bytes,
                 struct lw_advice *advice, struct lw_error *err)
@@ -61,7 +51,8 @@ static bool find(const struct lw_memory_uses *uses, struct lw_advice *advice,
     for (uint32_t i = 0; i < uses->device_count; i++) {
         const struct lw_memory_device *device = &uses->devices[i];
         const struct lw_trace_gpu *gpu =
-            device->id >= 0 ? gpu_of(uses->trace, device) : NULL;
+            device->id >= 0 ? lw_advice_gpu(uses->trace, device->rank, device->id)
+                            : NULL;
 
         if (gpu && gpu->memory_bytes > 0 &&
             (double)device->peak_bytes > NEARLY_FULL * (double)gpu->memory_bytes &&

@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "analyses/advice_trace.h"
-#include "analyses/askers.h"
 #include "analyses/device_times.h"
-#include "base/text.h"
 #include "model/units.h"
 
 #define WORTH_SHARE 0.01 /* of the steps: less cannot be told from noise */
@@ -67,31 +65,24 @@ static bool say(const struct copies *copies, const struct lw_advice_trace *trace
     struct lw_advice *advice = trace->advice;
     struct lw_advice_words words;
     struct lw_buf *why = &words.evidence;
-    struct lw_askers askers;
-    const char *line = NULL;
-    size_t len;
-    bool done = lw_askers_init(&askers, advice->profile, err);
+    bool done;
 
     lw_advice_words_init(&words, &lw_advice_rule_pinned);
-    if (done) {
-        len = lw_askers_line(&askers, copies->longest, &line);
-        lw_buf_add_text(&words.change,
-                        "Copy batches from pinned memory: DataLoader(pin_memory=True), "
-                        "and .to(device, non_blocking=True)");
-        lw_buf_add_text(why, "copies from pageable memory to the GPU, ");
-        lw_advice_words_add_times(why, trace, copies->count);
-        lw_buf_add_text(why, " with ");
-        lw_units_add_bytes(why, (int64_t)(copies->bytes / copies->count));
-        lw_buf_add_text(why, " each, take ");
-        lw_advice_words_add_part(why, trace, copies->alone_ns);
-        lw_buf_add_text(why, " in which nothing is computed");
-        words.finding.gain_low = SURE * share;
-        words.finding.gain_high = share;
-        done = lw_advice_words_place(&words, advice, line, len, err) &&
-               lw_advice_words_add(&words, advice, err);
-    }
+    lw_buf_add_text(&words.change,
+                    "Copy batches from pinned memory: DataLoader(pin_memory=True), and "
+                    ".to(device, non_blocking=True)");
+    lw_buf_add_text(why, "copies from pageable memory to the GPU, ");
+    lw_advice_words_add_times(why, trace, copies->count);
+    lw_buf_add_text(why, " with ");
+    lw_units_add_bytes(why, (int64_t)(copies->bytes / copies->count));
+    lw_buf_add_text(why, " each, take ");
+    lw_advice_words_add_part(why, trace, copies->alone_ns);
+    lw_buf_add_text(why, " in which nothing is computed");
+    words.finding.gain_low = SURE * share;
+    words.finding.gain_high = share;
+    done = lw_advice_words_place_of(&words, advice, copies->longest, err) &&
+           lw_advice_words_add(&words, advice, err);
     lw_advice_words_release(&words);
-    lw_askers_release(&askers);
     return done;
 }
 

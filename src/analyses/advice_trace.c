@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "analyses/askers.h"
 #include "base/alloc.h"
 #include "base/text.h"
 #include "model/units.h"
@@ -58,6 +59,15 @@ void lw_advice_trace_release(struct lw_advice_trace *trace)
     memset(trace, 0, sizeof(*trace));
 }
 
+const struct lw_trace_gpu *lw_advice_gpu(const struct lw_trace *trace, uint32_t rank,
+                                         int32_t device)
+{
+    for (size_t i = 0; i < trace->gpu_count; i++)
+        if (trace->gpus[i].rank == rank && trace->gpus[i].id == device)
+            return &trace->gpus[i];
+    return NULL;
+}
+
 /* ---- words -------------------------------------------------------------------------- */
 
 void lw_advice_words_init(struct lw_advice_words *words,
@@ -92,6 +102,22 @@ bool lw_advice_words_place(struct lw_advice_words *words, struct lw_advice *advi
         lw_arena_copy(&advice->arena, text, (size_t)(open - text), err);
     words->finding.line = (uint32_t)line;
     return words->finding.file != NULL;
+}
+
+bool lw_advice_words_place_of(struct lw_advice_words *words, struct lw_advice *advice,
+                              uint32_t event, struct lw_error *err)
+{
+    struct lw_askers askers;
+    const char *line = NULL;
+    bool done = lw_askers_init(&askers, advice->profile, err);
+
+    if (done) {
+        size_t len = lw_askers_line(&askers, event, &line);
+
+        done = lw_advice_words_place(words, advice, line, len, err);
+    }
+    lw_askers_release(&askers);
+    return done;
 }
 
 void lw_advice_words_add_part(struct lw_buf *out, const struct lw_advice_trace *trace,

@@ -43,6 +43,10 @@ static inline uint64_t lw_advice_in_steps(const struct lw_advice_trace *trace,
     return lw_intervals_within(&trace->ranks[rank].set, start_ns, end_ns);
 }
 
+/* What is known of DEVICE of RANK; NULL: nothing. */
+const struct lw_trace_gpu *lw_advice_gpu(const struct lw_trace *trace, uint32_t rank,
+                                         int32_t device);
+
 /* NS of all steps as a share of them. */
 static inline double lw_advice_share(const struct lw_advice_trace *trace, double ns)
 {
@@ -63,6 +67,9 @@ void lw_advice_words_release(struct lw_advice_words *words);
 bool lw_advice_words_place(struct lw_advice_words *words, struct lw_advice *advice,
                            const char *text, size_t len, struct lw_error *err)
     LW_MUST_CHECK;
+/* The same of the line that EVENT (an index) comes from, where the trace says that. */
+bool lw_advice_words_place_of(struct lw_advice_words *words, struct lw_advice *advice,
+                              uint32_t event, struct lw_error *err) LW_MUST_CHECK;
 /* Append NS of all steps as "4.2 ms of a step of 12.3 ms", or of a trace without steps
  * "4.2 ms of 12.3 ms". */
 void lw_advice_words_add_part(struct lw_buf *out, const struct lw_advice_trace *trace,

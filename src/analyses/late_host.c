@@ -434,6 +434,21 @@ void lw_late_host_release(struct lw_late_host *late)
     memset(late, 0, sizeof(*late));
 }
 
+bool lw_late_host_look(struct lw_advice *advice,
+                       bool (*find)(const struct lw_late_host *late,
+                                    struct lw_error *err),
+                       struct lw_error *err)
+{
+    struct lw_advice_trace trace;
+    struct lw_late_host late = { 0 };
+    bool done = lw_advice_trace_init(&trace, advice, err) &&
+                lw_late_host_init(&late, &trace, err) && find(&late, err);
+
+    lw_late_host_release(&late);
+    lw_advice_trace_release(&trace);
+    return done;
+}
+
 const struct lw_late_group *lw_late_host_most(const struct lw_late_host *late,
                                               enum lw_late_cause cause)
 {

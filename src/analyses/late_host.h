@@ -65,6 +65,12 @@ bool lw_late_host_init(struct lw_late_host *late, const struct lw_advice_trace *
                        struct lw_error *err) LW_MUST_CHECK;
 void lw_late_host_release(struct lw_late_host *late); /* zeroed is fine */
 
+/* A rule's look(): FIND looks at what is found of ADVICE's trace. */
+bool lw_late_host_look(struct lw_advice *advice,
+                       bool (*find)(const struct lw_late_host *late,
+                                    struct lw_error *err),
+                       struct lw_error *err) LW_MUST_CHECK;
+
 /* The share of CAUSE in the time of steps. */
 static inline double lw_late_host_share(const struct lw_late_host *late,
                                         enum lw_late_cause cause)
