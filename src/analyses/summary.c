@@ -437,6 +437,20 @@ static void add_next(struct summary *s, const struct lw_function *first,
     lw_buf_release(&word);
 }
 
+/* Windows of torch's profiler are another view's; here it is said that there are some. */
+static bool add_windows(struct summary *s)
+{
+    const char *count = lw_profile_fact(s->profile, "windows");
+
+    if (!count)
+        return false;
+    lw_buf_addf(&s->text, "%s of torch's profiler: '", count);
+    add_report(s);
+    lw_buf_add_text(&s->text, "overview' shows the last; also ops, kernels, memory");
+    add_row(s, "windows", NAN, NAN);
+    return true;
+}
+
 /* What to change, of a training. */
 static bool note_advice(struct summary *s, struct lw_error *err)
 {
@@ -452,14 +466,16 @@ static bool note_advice(struct summary *s, struct lw_error *err)
 static bool summarise(struct summary *s, struct lw_error *err)
 {
     const struct lw_function *first = NULL, *own = NULL;
-    bool has_steps;
+    bool has_steps, has_windows;
 
     add_command(s);
     add_run(s);
     if (!add_steps(s, &has_steps, err) || (has_steps && !note_advice(s, err)))
         return false;
+    has_windows = add_windows(s);
     if (s->graph->listed_count == 0) {
-        lw_analysis_note_empty(s->profile, s->table);
+        if (!has_windows)
+            lw_analysis_note_empty(s->profile, s->table);
     } else {
         if (!add_recorded(s, err) || !add_states(s, err) ||
             !add_functions(s, "most self time", "time", SELF_ROWS - has_steps, false,

@@ -6,6 +6,7 @@
  * the last of each process, the others being told as left out; who writes a trace's
  * timeline (LW_WANT_TRACE_ALONE) gets the run's own instead. */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -88,12 +89,26 @@ static bool read_windows(const struct lw_run *run, unsigned want,
            (!read || lw_trace_ranks_align(out, err));
 }
 
+/* That there are some, for who did not ask for them. */
+static bool note_windows(const struct lw_run *run, struct lw_builder *out,
+                         struct lw_error *err)
+{
+    size_t count = 0;
+    char text[32];
+
+    for (size_t i = 0; i < run->file_count; i++)
+        count += lw_trace_is_name(run->files[i].name);
+    snprintf(text, sizeof(text), "%zu", count);
+    return count == 0 || lw_builder_fact(out, "windows", text, strlen(text), err);
+}
+
 bool lw_lap_read_all(const struct lw_run *run, unsigned want, struct lw_builder *out,
                      struct lw_error *err)
 {
     bool wants_windows = want & LW_WANT_TRACE && !(want & LW_WANT_TRACE_ALONE);
 
     return lw_lap_read(run, lw_want_of_run(run, want), out, err) &&
+           note_windows(run, out, err) &&
            (!wants_windows || read_windows(run, want, out, err));
 }
 
