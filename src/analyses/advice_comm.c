@@ -3,9 +3,8 @@
  *
  * With traces of several ranks it is told whether they wait for one that comes last or for
  * the bytes (collectives.h): the one is changed by work that is spread better, the other
- * by fewer or smaller messages. Most of what bytes take can hide behind the backward pass if
- * there is enough of that, some always remains: a fifth to four fifths of it are the
- * estimate. Waiting would be gone if all had the same to do; a fifth of it at least. */
+ * by fewer or smaller messages. Either may go at best, and much of it remains at worst: a
+ * fifth to all of it is the estimate. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +18,6 @@
 
 #define WORTH_SHARE 0.1 /* of the steps, as torch_tb_profiler has it */
 #define SURE 0.2
-#define AT_MOST 0.8
 #define MOSTLY 0.5 /* of communication is waiting, of the waiting for one rank */
 #define ONE_MOMENT_NS 10000 /* as ranks.c: the ends of a collective are so far apart */
 
@@ -118,7 +116,7 @@ static bool say(const struct lw_advice_trace *trace, uint64_t ns, struct lw_erro
                             "FOLDER advice' of all ranks' traces says");
     }
     words.finding.gain_low = SURE * share;
-    words.finding.gain_high = (is_waiting ? 1 : AT_MOST) * share;
+    words.finding.gain_high = share;
     done = done && lw_advice_words_add(&words, trace->advice, err);
     lw_advice_words_release(&words);
     lw_free(waiting.for_ns);

@@ -2,7 +2,7 @@
  * they run: many small ops.
  *
  * The cause is measured: the host was in ops, and the GPU had nothing to do (late_host.h).
- * What helps is to launch less: compiled or captured as a graph, nearly all of that time
+ * What helps is to launch less: compiled or captured as a graph, up to all of that time
  * is saved; with larger batches, or a fused optimizer, some of it. A trace makes ops
  * slower than they are without it, so that the least is three tenths. */
 
@@ -13,7 +13,6 @@
 
 #define OPS_SHARE 0.1 /* of the steps: a GPU busy for nine tenths is well used */
 #define SURE 0.3
-#define AT_MOST 0.9
 #define IN_OPTIMIZER 0.5 /* of that time: from here on the optimizer is the cause */
 
 /* Launches in steps. */
@@ -95,7 +94,7 @@ static bool say(const struct lw_late_host *late, const struct tally *tally,
         len = lw_askers_line(&late->askers, most->event, &line);
     }
     words.finding.gain_low = SURE * share;
-    words.finding.gain_high = AT_MOST * share;
+    words.finding.gain_high = share;
     done = lw_advice_words_place(&words, trace->advice, line, len, err) &&
            lw_advice_words_add(&words, trace->advice, err);
     lw_advice_words_release(&words);

@@ -7,8 +7,10 @@
  * While it waits the host launches nothing, so the device then runs dry. Without the wait
  * all that follows would be launched earlier by as long as it was, and what is saved is
  * idle time, never the wait itself: at least (so the estimate) half of the gap right
- * behind it, at most all gaps until the next wait, neither being more than the wait. */
+ * behind it, at most all gaps until the next wait, neither being more than the wait, and a
+ * tenth for the copies that go with it. */
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +21,9 @@
 
 #define WORTH_SHARE 0.02 /* of the steps: less is not worth a change */
 #define MOST_FINDINGS 4
+#define SEVERAL 3    /* waits that are alike */
 #define SURE 0.5     /* of the first gap: the trace itself made the host slower */
+#define ROOM 1.1     /* for what is left out with the wait: its copy, and the calls */
 #define DEEPEST 4096 /* ops in ops: no program nests deeper */
 
 enum reason {
@@ -58,7 +62,8 @@ struct group {
     const char *line;
     size_t line_len; /* 0: not known */
     uint64_t count, waited_ns;
-    uint64_t low_ns, high_ns; /* what would be saved */
+    uint64_t seen;            /* of them, those behind which the GPU was seen to idle */
+    uint64_t low_ns, high_ns; /* what would be saved, of these */
 };
 
 /* A wait, and when it began. */
@@ -185,8 +190,8 @@ static uint32_t lane_of(const struct looking *l, uint32_t work)
 }
 
 /* How long the device of what WAIT waited for then stood idle, up to UNTIL_NS, because
- * nothing had been launched: first, and in all. */
-static void find_idle(const struct looking *l, const struct lw_wait *wait,
+ * nothing had been launched: first, and in all. False: the trace ends before it is known. */
+static bool find_idle(const struct looking *l, const struct lw_wait *wait,
                       uint64_t until_ns, uint64_t *first_ns, uint64_t *all_ns)
 {
     const struct lw_idle_gaps *gaps = &l->late.gaps;
@@ -197,6 +202,8 @@ static void find_idle(const struct looking *l, const struct lw_wait *wait,
                    : first_gap(gaps, lane, lw_event_end_ns(&l->events[wait->work]));
 
     *first_ns = *all_ns = 0;
+    if (i == gaps->gap_count || gaps->gaps[i].lane != lane)
+        return false;
     for (; i < gaps->gap_count && gaps->gaps[i].lane == lane &&
            gaps->gaps[i].start_ns < until_ns;
          i++) {
@@ -212,6 +219,7 @@ static void find_idle(const struct looking *l, const struct lw_wait *wait,
             *first_ns = ns;
         *all_ns += ns;
     }
+    return true;
 }
 
 static int compare_waits(const void *a, const void *b)
@@ -274,6 +282,7 @@ static bool add_group(struct looking *l, const struct group *one, struct lw_erro
     group = &l->groups[number - 1];
     group->count++;
     group->waited_ns += one->waited_ns;
+    group->seen += one->seen;
     group->low_ns += one->low_ns;
     group->high_ns += one->high_ns;
     return true;
@@ -303,8 +312,8 @@ static bool add_waits(struct looking *l, struct lw_error *err)
             continue;
         one.op = outer == LW_NONE ? 0 : l->events[outer].name;
         one.line_len = lw_askers_line(&l->late.askers, wait->call, &one.line);
-        find_idle(l, wait, is_last ? UINT64_MAX : l->waits[i + 1].start_ns, &first_ns,
-                  &all_ns);
+        one.seen = find_idle(l, wait, is_last ? UINT64_MAX : l->waits[i + 1].start_ns,
+                             &first_ns, &all_ns);
         one.low_ns = smaller(first_ns, call->duration_ns);
         one.high_ns = smaller(all_ns, call->duration_ns);
         if (!add_group(l, &one, err))
@@ -356,15 +365,32 @@ static bool say(const struct looking *l, const struct group *group,
         lw_buf_add_text(why, " until the next wait");
     }
     words.finding.gain_low = SURE * lw_advice_share(l->trace, (double)group->low_ns);
-    words.finding.gain_high = lw_advice_share(l->trace, (double)group->high_ns);
+    words.finding.gain_high = ROOM * lw_advice_share(l->trace, (double)group->high_ns);
     done = lw_advice_words_place(&words, advice, group->line, group->line_len, err) &&
            lw_advice_words_add(&words, advice, err);
     lw_advice_words_release(&words);
     return done;
 }
 
+/* The last wait of a trace costs as much as those before, if it is one of several: a wait
+ * for the end of all costs nothing. */
+static void scale_groups(struct looking *l)
+{
+    for (size_t i = 0; i < l->group_count; i++) {
+        struct group *group = &l->groups[i];
+        double scale;
+
+        if (group->seen < SEVERAL || group->count > group->seen + 1)
+            continue;
+        scale = (double)group->count / (double)group->seen;
+        group->low_ns = (uint64_t)((double)group->low_ns * scale);
+        group->high_ns = (uint64_t)((double)group->high_ns * scale);
+    }
+}
+
 static bool say_all(struct looking *l, struct lw_error *err)
 {
+    scale_groups(l);
     if (l->group_count > 1)
         qsort(l->groups, l->group_count, sizeof(*l->groups), compare_groups);
     for (size_t i = 0; i < l->group_count && i < MOST_FINDINGS; i++)

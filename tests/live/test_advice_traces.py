@@ -3,10 +3,16 @@ from, and beside what torch_tb_profiler recommended."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import traces
+
+STORIES = traces.ROOT / "tests" / "golden" / "report" / "make_advice_traces.py"
 
 # What is found in each, the largest gain first. Where a GPU is there and nothing is
 # found, why.
@@ -119,3 +125,35 @@ def test_the_rank_that_others_wait_for_is_named(lapwing: str) -> None:
     assert f"rank {rows[0]['rank']} is late" in finding["change"]
     hta = traces.reference("hta", "param_dlrm_8rank", "potential_stragglers.json")
     assert str(rows[0]["rank"]) in hta
+
+
+@pytest.fixture(scope="module")
+def stories() -> ModuleType:
+    """Traces of a host and a GPU that are played through, 30 steps of each."""
+    spec = importlib.util.spec_from_file_location("make_advice_traces", STORIES)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.STEPS = 30  # type: ignore[attr-defined]
+    return module
+
+
+def length(path: Path) -> float:
+    events = json.loads(path.read_text())["traceEvents"]
+    return max(e["ts"] + e["dur"] for e in events) - min(e["ts"] for e in events)
+
+
+def test_the_gain_is_that_of_the_change_played_through(
+    lapwing: str, stories: ModuleType, tmp_path: Path
+) -> None:
+    """There is no GPU to make the change on, so it is made in the play."""
+    for story, change in stories.CHANGED.items():
+        before, after = tmp_path / f"{story}.json", tmp_path / f"{story} changed.json"
+        stories.STORIES[story]().write(before)
+        change().write(after)
+        finding = traces.report(lapwing, before, "advice")["rows"][0]
+        gain = 1 - length(after) / length(before)
+        said = (story, finding["gain_low"], gain, finding["gain_high"])
+        # The first and the last step of a trace are not as the others.
+        assert finding["gain_low"] < gain < finding["gain_high"] + 0.01, said
+        assert traces.report(lapwing, after, "advice")["rows"] == [], story
