@@ -27,12 +27,15 @@ struct looking {
     struct lw_mine mine;
 };
 
-static bool is_torchs(const struct looking *l, const struct lw_other_call *call)
+/* torch's, and ours, which takes windows of torch's profiler: nothing the training does. */
+static bool is_tools(const struct looking *l, const struct lw_other_call *call)
 {
     const struct lw_frame *frame = lw_profile_frame(l->advice->profile, call->function);
     const char *file = lw_profile_text(l->advice->profile, frame->file);
 
-    return strstr(file, "-packages/torch/") && !strstr(file, "/torch/serialization");
+    return (strstr(file, "-packages/torch/") &&
+            !strstr(file, "/torch/serialization")) ||
+           strstr(file, "-packages/lapwing/") || strstr(file, "/_lapwing_");
 }
 
 /* Where to change it: the line of the loop, or the function where the loop is a
@@ -137,7 +140,7 @@ static bool look_at_calls(struct looking *l, struct lw_error *err)
         if ((double)call->ns < STEP_SHARE * (double)l->steps_ns ||
             (double)call->ns < WHOLE_SHARE * (double)whole_ns)
             return true; /* those that follow have less */
-        if (!is_torchs(l, call) &&
+        if (!is_tools(l, call) &&
             error * (double)l->calls.samples < DOUBT * (double)call->samples &&
             !add_finding(l, call, error, err))
             return false;
