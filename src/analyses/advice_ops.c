@@ -14,6 +14,7 @@
 #include "analyses/advice_trace.h"
 #include "analyses/op_spans.h"
 #include "analyses/op_windows.h"
+#include "analyses/steps_view.h"
 #include "base/alloc.h"
 #include "model/mine.h"
 #include "model/units.h"
@@ -267,7 +268,8 @@ static bool say(const struct looking *l, enum part which, uint64_t ns,
 
     lw_advice_words_init(&words, &lw_advice_rule_ops);
     lw_buf_add_text(&words.change, changes[which]);
-    lw_buf_addf(why, "%s runs ", names[which]);
+    lw_steps_add_who(&l->advice->steps, l->track, why);
+    lw_buf_addf(why, "%s%s runs ", why->len ? ": " : "", names[which]);
     add_each(why, l, part->tiny_calls);
     lw_buf_add_text(why, " ops a step that take ");
     lw_units_add_ns(why, part->usual_ns / (int64_t)part->usual_calls);
@@ -283,6 +285,7 @@ static bool say(const struct looking *l, enum part which, uint64_t ns,
         words.finding.file = lw_profile_text(profile, frame->file);
         words.finding.line = frame->line ? frame->line : frame->first_line;
     }
+    share *= (double)l->track->train_ns / (double)lw_advice_track_ns(l->track);
     words.finding.gain_low = SURE * share;
     words.finding.gain_high = share;
     done = done && lw_advice_words_add(&words, l->advice, err);
