@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from live_ops import ops, record, report
+from packages import environment
 from recording import PROGRAMS
 
 pytestmark = pytest.mark.torch
@@ -25,7 +26,9 @@ def trained(
 ) -> tuple[Path, dict[str, Any]]:
     """A run of the training, and what torch's profiler says of it."""
     folder = tmp_path_factory.mktemp("backward")
-    printed = record(lapwing, ["--ops=all"], [torch_python, str(PROGRAM)], folder)
+    options = ["--ops=all", "--calls=timeline", "--min-span=20us"]
+    command = [torch_python, str(PROGRAM)]
+    printed = record(lapwing, options, command, folder, env=environment())
     return folder, json.loads(printed)
 
 
@@ -73,14 +76,76 @@ def test_each_op_has_the_line_that_called_it(
     assert found == expected
 
 
+@pytest.fixture(scope="module")
+def exported(
+    lapwing: str, trained: tuple[Path, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The events of the run as `export --to chrome` writes them."""
+    file = trained[0] / "x.trace.json"
+    words = [lapwing, "export", trained[0] / "x.lap", "--to", "chrome", "-o", file]
+    subprocess.run(words, check=True)
+    events: list[dict[str, Any]] = json.loads(file.read_text())["traceEvents"]
+    return events
+
+
+def around(
+    events: list[dict[str, Any]], tid: int, name: str
+) -> list[list[tuple[str, str]]]:
+    """Of each span called NAME of a thread, what it lies in, from the outside in. A
+    range that begins in __enter__ and ends in __exit__ lies on a track beside it."""
+    beside = {
+        e["tid"]
+        for e in events
+        if e["name"] == "thread_name" and f" {tid}: overlap" in e["args"]["name"]
+    }
+    spans = [e for e in events if e["ph"] == "X" and e["tid"] in {tid, *beside}]
+    spans.sort(key=lambda e: (e["ts"], -e["dur"]))
+
+    def end(span: dict[str, Any]) -> float:
+        return float(span["ts"] + span["dur"])
+
+    return [
+        [
+            (e["cat"], e["name"])
+            for e in spans
+            if e["ts"] <= span["ts"] and end(e) >= end(span) and e is not span
+        ]
+        for span in spans
+        if span["name"] == name
+    ]
+
+
+def test_ranges_marks_ops_and_python_nest_on_one_timeline(
+    exported: list[dict[str, Any]], trained: tuple[Path, dict[str, Any]]
+) -> None:
+    _, truth = trained
+
+    def have(name: str, *expected: tuple[str, str]) -> int:
+        """How many of the main thread lie in all of these, in this order."""
+        chains = around(exported, truth["pid"], name)
+        for chain in chains:
+            assert [place for place in chain if place in expected] == list(expected)
+        return len(chains)
+
+    step = [("python", "train"), ("mark", "a step"), ("phase", "batch")]
+    assert truth["steps"] == have(
+        "aten::tanh", *step, ("python", "here"), ("python", "forward")
+    )
+    assert 2 * (truth["steps"] + 1) == have(
+        "TanhBackward0",
+        *step,
+        ("phase", "backward"),
+        ("op", "autograd::engine::evaluate_function: TanhBackward0"),
+    )
+
+
 def test_exports_draw_an_arrow_to_each_backward_op(
-    lapwing: str, trained: tuple[Path, dict[str, Any]], tmp_path: Path
+    lapwing: str,
+    trained: tuple[Path, dict[str, Any]],
+    exported: list[dict[str, Any]],
 ) -> None:
     folder, _ = trained
-    file = tmp_path / "x.trace.json"
-    words = [lapwing, "export", str(folder / "x.lap"), "--to", "chrome", "-o", file]
-    subprocess.run(words, check=True)
-    events = json.loads(file.read_text())["traceEvents"]
+    events = exported
     at = {(e["tid"], e["ts"]): e["name"] for e in events if e.get("cat") == "op"}
     ends: dict[int, dict[str, str]] = {}
     for event in events:

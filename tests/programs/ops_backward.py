@@ -15,9 +15,10 @@ import tempfile
 import threading
 from collections import Counter
 
+import lapwing
 import torch
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.checkpoint import checkpoint
 
 STEPS = 5
@@ -73,13 +74,14 @@ def in_thread(model, x):
 def train(model, steps, call):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(steps):
-        x = torch.randn(4, 8)
-        x.select(0, 0).abs()  # has the number of the next op, and makes no node
-        loss = call(model, x)
-        loss.backward(retain_graph=True)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        with record_function("a step"), lapwing.phase("batch"):
+            x = torch.randn(4, 8)
+            x.select(0, 0).abs()  # has the number of the next op, and makes no node
+            loss = call(model, x)
+            loss.backward(retain_graph=True)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
 
 
 def pairs_of(trace):
