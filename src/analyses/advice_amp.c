@@ -78,7 +78,7 @@ static uint8_t judge_kernel(const char *name)
     static const char *const others[] = { "half",  "bf16", "bfloat", "fp16", "f16f16",
                                           "hgemm", "f64",  "double", "dgemm" };
 
-    if (lw_tensor_core_kernel(name, LW_COMPAT_NONE))
+    if (lw_tensor_core_kernel(name, LW_COMPAT_NONE) || strcasestr(name, "tf32"))
         return ON_CORES;
     return has_part(name, others, sizeof(others) / sizeof(others[0])) ? NOT_SINGLE
                                                                       : NEITHER;

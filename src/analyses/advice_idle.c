@@ -44,17 +44,21 @@ static void add_names(struct lw_buf *out, const struct lw_late_host *late,
     }
 }
 
-/* "(before aten::linear)": what came too late, where nothing says what came before. */
+/* Where nothing says what the host did: what came too late, and how to know more. */
 static void add_late_op(struct lw_buf *out, const struct lw_late_host *late,
                         const struct lw_late_group *group)
 {
     const struct lw_trace *trace = late->trace->scope.trace;
     uint32_t op = late->askers.ops[group->late];
 
-    if (group->name == 0 && op != LW_NONE)
+    if (group->name)
+        return;
+    if (op != LW_NONE)
         lw_buf_addf(
             out, " (the longest before %s)",
             lw_profile_text(late->trace->scope.profile, trace->events[op].name));
+    if (trace->python_count == 0)
+        lw_buf_add_text(out, "; record with with_stack=True to see what it is");
 }
 
 static bool say(const struct lw_late_host *late, enum lw_late_cause cause,
