@@ -119,7 +119,15 @@ class Trace:
         self.work("kernel", kernel, us, device, stream)
         self.now = end
 
-    def copy(self, name: str, us: float, count: int, waits: bool, outer: str) -> None:
+    def copy(
+        self,
+        name: str,
+        us: float,
+        count: int,
+        waits: bool,
+        outer: str,
+        stream: int = 7,
+    ) -> None:
         """Of COUNT bytes, in 10 us; then the host may wait for it, and 2 more."""
         start = self.now
         self.count += 1
@@ -127,7 +135,7 @@ class Trace:
             "cuda_runtime", "cudaMemcpyAsync", start + 2, 5, correlation=self.count
         )
         self.now += 7
-        done = self.work("gpu_memcpy", name, us, 0, 7, bytes=count)
+        done = self.work("gpu_memcpy", name, us, 0, stream, bytes=count)
         self.now = start + 9
         if waits:
             self.count += 1
@@ -310,14 +318,13 @@ def products(trace: Trace, kernel: str, types: str = "float", us: float = 150) -
 # pinned: a batch of 8 MB is copied in 800 us, then 10 kernels of 100 us run.
 
 
-def batches(memory: str) -> Trace:
+def batches(memory: str, us: float = 800, stream: int = 7) -> Trace:
     trace = Trace()
+    name = f"Memcpy HtoD ({memory} -> Device)"
 
     def step() -> None:
         with trace.inside("train.py(22): step"):
-            trace.copy(
-                f"Memcpy HtoD ({memory} -> Device)", 800, 8 << 20, False, "aten::to"
-            )
+            trace.copy(name, us, 8 << 20, False, "aten::to", stream)
         layers(trace, 10, 100)
 
     return steps(trace, step)
@@ -367,12 +374,16 @@ def reduces(beside: bool) -> Trace:
     return steps(trace, step)
 
 
-# Four ranks, whose last one computes for 1,800 us where the others take 1,000; what
-# they reduce then takes 100 us from when all are there.
-def late_rank(rank: int, late: int) -> Trace:
+# Four ranks, which compute for so many us each; what they reduce then takes 100 us from
+# when all are there.
+LATE = (1000, 1000, 1000, 1800)
+EVEN = (1200, 1200, 1200, 1200)
+
+
+def one_rank(rank: int, times: tuple[int, ...]) -> Trace:
     trace = Trace(rank=rank)
     trace.head["distributedInfo"] = {"rank": rank, "world_size": 4, "backend": "nccl"}
-    mine, longest = (1800 if rank == late else 1000), (1800 if late < 4 else 1000)
+    mine, longest = times[rank], max(times)
 
     def step() -> None:
         layers(trace, 10, mine / 10)
@@ -469,24 +480,25 @@ CHANGED: dict[str, Callable[[], Trace]] = {
     "small": lambda: small(1),
     "small-optimizer": lambda: small_optimizer(1),
     "products": lambda: products(Trace(VOLTA, "7.0"), "volta_h884gemm", us=60),
+    "pageable": lambda: batches("Pinned", 400, stream=20),
     "reduce": lambda: reduces(beside=True),
     "loader": lambda: loads("MultiProcessing", 20),
     "loader-of-workers": lambda: loads("MultiProcessing", 20),
 }
 
 
-def write_ranks(folder: Path, late: int) -> None:
+def write_ranks(folder: Path, times: tuple[int, ...]) -> None:
     folder.mkdir()
     for rank in range(4):
-        late_rank(rank, late).write(folder / f"rank{rank}.pt.trace.json")
+        one_rank(rank, times).write(folder / f"rank{rank}.pt.trace.json")
 
 
 def main() -> None:
     story, path = sys.argv[1], Path(sys.argv[2])
     if story == "ranks-late":
-        write_ranks(path, late=3)
+        write_ranks(path, LATE)
     elif story == "ranks-even":
-        write_ranks(path, late=4)
+        write_ranks(path, EVEN)
     else:
         STORIES[story]().write(path)
 
