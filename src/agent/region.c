@@ -22,7 +22,8 @@ enum {
     NAMES_BYTES = 32 << 20,
     RING_RECORDS = 1 << 10,
     TIMELINE_RING_RECORDS = 1 << 18, /* 50 ms of 5 million calls a second */
-    OPS_RING_RECORDS = 1 << 15,      /* a step of 30,000 tiny ops in 50 ms */
+    OPS_RING_RECORDS = 1 << 15,      /* a step of 28,000 tiny ops in 50 ms, and which
+                                        lines asked for them */
     PAGE = 4096,
 };
 

@@ -3,10 +3,10 @@
 #include "lap_fixture.h"
 
 #include "lap/thin.h"
-#include "model/builder.h"
 #include "model/op_links.h"
+#include "span_fixture.h"
 
-/* Two processes; thread 0 and 1 are of the first, thread 2 of the second. */
+/* Two processes; threads 0 and 1 are of the first, 2 and 3 of the second. */
 struct story {
     struct lw_builder *builder;
     struct lw_profile *profile;
@@ -15,32 +15,14 @@ struct story {
 
 static void begin(struct story *s)
 {
-    struct lw_process process = { .pid = 7, .rank = -1 };
-    struct lw_thread thread = { .tid = 7 };
-    uint32_t index;
-
     memset(s, 0, sizeof(*s));
-    s->builder = lw_builder_new(NULL);
-    for (uint32_t i = 0; i < 2; i++)
-        CHECK(lw_builder_process(s->builder, &process, &index, NULL));
-    for (uint32_t i = 0; i < 3; i++) {
-        thread.process = i / 2;
-        CHECK(lw_builder_thread(s->builder, &thread, &index, NULL));
-    }
+    s->builder = span_fixture_begin(2, 2);
 }
 
-/* An op of THREAD from START_NS to END_NS. */
 static void op(struct story *s, uint32_t thread, const char *name, uint64_t start_ns,
                uint64_t end_ns)
 {
-    struct lw_span span = { start_ns, end_ns - start_ns, thread, 0 };
-    struct lw_frame frame = { .kind = LW_FRAME_OP };
-    lw_frame_id id;
-
-    CHECK(lw_builder_string(s->builder, name, strlen(name), &frame.name, NULL) &&
-          lw_builder_frame(s->builder, &frame, &id, NULL) &&
-          lw_builder_push(s->builder, LW_NO_STACK, id, &span.stack, NULL) &&
-          lw_builder_spans(s->builder, &span, 1, NULL));
+    span_fixture_add(s->builder, thread, LW_FRAME_OP, name, start_ns, end_ns);
 }
 
 static void origin(struct story *s, uint32_t thread, uint64_t start_ns,
@@ -204,7 +186,7 @@ TEST(running_out_of_memory_is_said)
 TEST(hostile_rows_are_refused)
 {
     struct story s;
-    struct lw_origin row = { .thread = 3 };
+    struct lw_origin row = { .thread = 4 };
 
     begin(&s);
     CHECK(!lw_builder_origins(s.builder, &row, 1, NULL));

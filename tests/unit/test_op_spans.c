@@ -1,8 +1,7 @@
 /* Ops of a recording, added up; see analyses/op_spans.h. */
 
 #include "analyses/op_spans.h"
-#include "model/builder.h"
-#include "test.h"
+#include "span_fixture.h"
 
 /* A recording of one process with two threads, made span by span. */
 struct story {
@@ -13,28 +12,14 @@ struct story {
 
 static void begin(struct story *s)
 {
-    struct lw_process process = { .pid = 7, .rank = -1 };
-    struct lw_thread thread = { .tid = 7 };
-    uint32_t index;
-
     memset(s, 0, sizeof(*s));
-    s->builder = lw_builder_new(NULL);
-    CHECK(lw_builder_process(s->builder, &process, &index, NULL));
-    CHECK(lw_builder_thread(s->builder, &thread, &index, NULL));
-    CHECK(lw_builder_thread(s->builder, &thread, &index, NULL));
+    s->builder = span_fixture_begin(1, 2);
 }
 
 static void add(struct story *s, uint32_t thread, enum lw_frame_kind kind,
                 const char *name, uint64_t start_ns, uint64_t end_ns)
 {
-    struct lw_span span = { start_ns, end_ns - start_ns, thread, 0 };
-    struct lw_frame frame = { .kind = (uint8_t)kind };
-    lw_frame_id id;
-
-    CHECK(lw_builder_string(s->builder, name, strlen(name), &frame.name, NULL) &&
-          lw_builder_frame(s->builder, &frame, &id, NULL) &&
-          lw_builder_push(s->builder, LW_NO_STACK, id, &span.stack, NULL) &&
-          lw_builder_spans(s->builder, &span, 1, NULL));
+    span_fixture_add(s->builder, thread, kind, name, start_ns, end_ns);
 }
 
 static void op(struct story *s, const char *name, uint64_t start_ns, uint64_t end_ns)
