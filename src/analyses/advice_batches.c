@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "analyses/steps_view.h"
 #include "base/alloc.h"
 #include "base/text.h"
 #include "model/mine.h"
@@ -56,6 +57,21 @@ static void add_steps(struct lw_batches *b, const struct lw_step_track *track)
     }
     if (all_ns > 0)
         b->train_share = (double)track->train_ns / (double)all_ns;
+}
+
+/* Where all processors are in use a process is stopped for many ms now and then, wherever
+ * it is; medians do not see that. */
+static bool add_medians(struct lw_batches *b, const struct lw_steps *steps,
+                        const struct lw_step_track *track, struct lw_error *err)
+{
+    uint64_t medians[LW_PHASES_MAX + 1];
+
+    if (!lw_steps_medians(steps, track, false, medians, err))
+        return false;
+    if (medians[LW_PHASES_MAX] > 0)
+        b->usual_share =
+            (double)medians[LW_PHASE_DATA] / (double)medians[LW_PHASES_MAX];
+    return true;
 }
 
 static void add_calls(struct lw_batches *b, const struct lw_profile *profile,
@@ -274,7 +290,8 @@ bool lw_batches_init(struct lw_batches *batches, const struct lw_advice *advice,
     if (batches->step_count == 0 || !(batches->by_itself || batches->by_workers))
         return true;
     l.stacks = lw_stacks_list(l.profile->stacks, &stack_count);
-    done = allocate(&l, stack_count, err) && lw_mine_init(&l.mine, l.profile, err) &&
+    done = add_medians(batches, &advice->steps, track, err) &&
+           allocate(&l, stack_count, err) && lw_mine_init(&l.mine, l.profile, err) &&
            sort_stacks(&l, stack_count, err) && find_workers(&l, err);
     if (done) {
         if (batches->worker_count > 0)

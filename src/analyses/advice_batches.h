@@ -17,6 +17,7 @@ struct lw_batches {
     size_t step_count;  /* training steps, but for the first of each epoch */
     double step_ns;     /* one, on average */
     double data_ns;     /* of it, waiting for its batch */
+    double usual_share; /* the same of medians: that wait, of a step */
     double each;        /* batches a step */
     double on_cpu;      /* share of the samples of making them that were on a CPU */
     double train_share; /* training steps, of lw_advice_track_ns() */

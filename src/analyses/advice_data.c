@@ -11,7 +11,8 @@
 #define WAIT_SHARE 0.05 /* of a step; less is within what steps differ by anyway */
 #define GAIN_SHARE 0.05 /* of the whole training: what workers must bring at best */
 #define BUSY_SHARE 0.7  /* workers less busy than that are not what is waited for */
-#define START_NS 5e8    /* to start them, once: nobody has to more than that */
+#define IN_USE 0.8   /* of all processors: then one is rarely left alone on its own */
+#define START_NS 5e8 /* to start them, once: nobody has to more than that */
 
 struct looking {
     struct lw_advice *advice;
@@ -105,6 +106,14 @@ static double busy_share(const struct lw_batches *b)
     return lw_batches_worker_ns(b) * b->each / (double)b->at_a_time / b->step_ns;
 }
 
+/* Does the wait only seem one? A training that is stopped for others to run may be anywhere
+ * when it is. */
+static bool is_interrupted(const struct looking *l)
+{
+    return l->batches.by_itself && l->batches.usual_share < WAIT_SHARE &&
+           l->machine.family + l->machine.others > IN_USE * l->machine.cpus;
+}
+
 static bool look_at(struct looking *l, struct lw_error *err)
 {
     const struct lw_batches *b = &l->batches;
@@ -118,6 +127,8 @@ static bool look_at(struct looking *l, struct lw_error *err)
     l->machine = lw_advice_machine_of(l->advice->profile, l->track);
     if (!isfinite(l->machine.cpus) || !isfinite(l->machine.family))
         return true; /* what workers could do is not known */
+    if (is_interrupted(l))
+        return true;
     lw_workers_plan_init(&l->plan, b, &l->machine);
     best = (1 - l->plan.best_ns / b->step_ns) * b->train_share;
     if (best >= GAIN_SHARE && l->plan.workers > (double)b->at_a_time)

@@ -23,7 +23,7 @@ void lw_workers_plan_init(struct lw_workers_plan *plan,
     const struct lw_batches *b = batches;
     double rest_ns = fmax(b->step_ns - b->data_ns, 1);
     double make_ns = b->by_workers ? lw_batches_worker_ns(b) * b->each : b->data_ns;
-    double cpus = fmax(machine->cpus - machine->others, 1);
+    double cpus = fmax(machine->cpus - machine->others, machine->family);
     double work_ns = machine->family * b->step_ns;
     double rest_cpus = fmax(work_ns - b->on_cpu * make_ns, 0) / rest_ns;
     double room =
