@@ -62,16 +62,29 @@ static void want_large_pages(void *memory)
         madvise((void *)page, (uintptr_t)memory + size - page, MADV_HUGEPAGE);
 }
 
+/* SIZE bytes; what is large begins where a large page does, so that all of it is in such but
+ * the rest behind the last. (It is copied once if it has to grow: it lies in two mappings.) */
+static void *take(size_t size)
+{
+    size_t rest = size % LARGE_PAGE;
+    void *memory;
+
+    if (size < LARGE_PAGE)
+        return malloc(size ? size : 1);
+    memory = aligned_alloc(LARGE_PAGE, rest ? size - rest + LARGE_PAGE : size);
+    if (memory)
+        madvise(memory, size - rest, MADV_HUGEPAGE);
+    return memory;
+}
+
 void *lw_alloc(size_t size, struct lw_error *err)
 {
     void *memory = NULL;
 
     if (!shall_fail() && size <= LARGEST)
-        memory = malloc(size ? size : 1);
+        memory = take(size);
     if (!memory)
         fail_nomem(err, 1, size);
-    else
-        want_large_pages(memory);
     return memory;
 }
 
@@ -125,10 +138,17 @@ bool lw_grow_bytes(void *items, size_t *capacity, size_t need, size_t item_size,
         more = 8; /* a first handful, so that short lists are made once */
 
     memcpy(&memory, items, sizeof(memory)); /* *items has any pointer type */
-    memory = shall_fail() ? NULL : realloc(memory, more * item_size);
+    if (shall_fail()) {
+        memory = NULL;
+    } else if (!memory) {
+        memory = take(more * item_size);
+    } else {
+        memory = realloc(memory, more * item_size);
+        if (memory)
+            want_large_pages(memory);
+    }
     if (!memory)
         return fail_nomem(err, more, item_size);
-    want_large_pages(memory);
     memcpy(items, &memory, sizeof(memory));
     *capacity = more;
     return true;

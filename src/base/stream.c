@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -222,6 +223,20 @@ void lw_stream_close(struct lw_stream *stream)
     lw_free(stream->packed);
     lw_free(stream->window);
     memset(stream, 0, sizeof(*stream));
+}
+
+uint64_t lw_stream_expected(const struct lw_stream *stream)
+{
+    uint64_t bytes = stream->before + stream->len + stream->memory_len;
+    struct stat about;
+
+    if (stream->has_fd)
+        bytes = fstat(stream->fd, &about) == 0 && S_ISREG(about.st_mode)
+                    ? (uint64_t)about.st_size
+                    : 0;
+    else if (stream->is_gzip)
+        bytes = stream->packed_len + stream->memory_len;
+    return stream->is_gzip ? bytes * LW_STREAM_PACKED : bytes;
 }
 
 bool lw_stream_slide(struct lw_stream *stream, size_t keep_from, struct lw_error *err)

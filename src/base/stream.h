@@ -18,6 +18,7 @@
 #include "base/error.h"
 
 #define LW_STREAM_PADDING 64
+#define LW_STREAM_PACKED 20 /* traces shrink to a tenth or a fiftieth */
 
 struct lw_gzip;
 
@@ -51,6 +52,10 @@ bool lw_stream_open(struct lw_stream *stream, const char *path, const char *name
 bool lw_stream_open_bytes(struct lw_stream *stream, const void *bytes, size_t len,
                           size_t piece_bytes, struct lw_error *err) LW_MUST_CHECK;
 void lw_stream_close(struct lw_stream *stream);
+
+/* About how many bytes come through the window in all; 0: that cannot be told, of a pipe.
+ * What is packed is taken to be LW_STREAM_PACKED times as long. */
+uint64_t lw_stream_expected(const struct lw_stream *stream);
 
 /* Let go of the first KEEP_FROM bytes of the window and put more behind the rest. Not at
  * the end. Pointers into the window are void. */

@@ -22,7 +22,9 @@
 #include "readers/kineto_head.h"
 #include "readers/kineto_places.h"
 
-#define CATEGORIES 32 /* known at a glance; Kineto has 20 */
+#define CATEGORIES 32                     /* known at a glance; Kineto has 20 */
+#define ROOM_BYTES_MIN ((size_t)1 << 20)  /* of a shorter file, arrays are small */
+#define ROOM_BYTES_MAX ((size_t)64 << 20) /* for which 40 MB of addresses are taken */
 
 struct category {
     struct lw_kineto_text text;
@@ -45,8 +47,27 @@ struct lw_kineto {
     struct lw_trace_losses *losses; /* borrowed */
 };
 
+/* Room for what BYTES of a file mostly hold: what is not used of it takes no memory, and
+ * what is used of it lies in large pages (base/alloc.c). False: there is less, which is no
+ * harm; it grows when it is needed. */
+static bool make_room(struct lw_trace *trace, uint64_t bytes)
+{
+    size_t most = bytes < ROOM_BYTES_MAX ? (size_t)bytes : ROOM_BYTES_MAX;
+
+    return bytes >= ROOM_BYTES_MIN && trace->event_count == 0 &&
+           lw_grow(&trace->events, &trace->event_capacity, most / 256,
+                   sizeof(*trace->events), NULL) &&
+           lw_grow(&trace->ops, &trace->op_capacity, most / 512, sizeof(*trace->ops),
+                   NULL) &&
+           lw_grow(&trace->works, &trace->work_capacity, most / 1024,
+                   sizeof(*trace->works), NULL) &&
+           lw_grow(&trace->memory, &trace->memory_capacity, most / 1024,
+                   sizeof(*trace->memory), NULL);
+}
+
 struct lw_kineto *lw_kineto_new(struct lw_builder *out, const char *name, unsigned want,
-                                struct lw_trace_losses *losses, struct lw_error *err)
+                                uint64_t bytes, struct lw_trace_losses *losses,
+                                struct lw_error *err)
 {
     struct lw_kineto *k = lw_zalloc(1, sizeof(*k), err);
     struct lw_trace_rank rank = { .world_size = -1 };
@@ -63,6 +84,7 @@ struct lw_kineto *lw_kineto_new(struct lw_builder *out, const char *name, unsign
         return NULL;
     }
     trace->ranks[trace->rank_count] = rank;
+    (void)make_room(trace, bytes);
     k->out = out;
     k->trace = trace;
     k->want = want;

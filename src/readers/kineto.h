@@ -9,10 +9,11 @@
 
 struct lw_kineto;
 
-/* NAME is the file's, which may say the rank. WANT is enum lw_want. What cannot be taken
- * is counted in LOSSES (borrowed). */
+/* NAME is the file's, which may say the rank. WANT is enum lw_want. About BYTES will be read;
+ * 0: that is not known. What cannot be taken is counted in LOSSES (borrowed). */
 struct lw_kineto *lw_kineto_new(struct lw_builder *out, const char *name, unsigned want,
-                                struct lw_trace_losses *losses, struct lw_error *err);
+                                uint64_t bytes, struct lw_trace_losses *losses,
+                                struct lw_error *err);
 void lw_kineto_free(struct lw_kineto *kineto); /* NULL is fine */
 
 bool lw_kineto_add_event(struct lw_kineto *kineto, const struct lw_trace_event *event,

@@ -21,7 +21,8 @@ static bool open_consumers(struct reading *r, const char *name, unsigned want,
     const unsigned of_either = LW_WANT_TRACE | LW_WANT_OPS;
 
     if (want & LW_WANT_TRACE &&
-        !(r->kineto = lw_kineto_new(out, name, want, &r->losses, err)))
+        !(r->kineto = lw_kineto_new(out, name, want, lw_stream_expected(r->in.stream),
+                                    &r->losses, err)))
         return false;
     if (want & LW_WANT_TRACE_ALONE || (want & of_either) == of_either ||
         (!(want & ~of_trace) && want))

@@ -65,6 +65,23 @@ TEST(growing_keeps_what_was_there)
     lw_free(numbers);
 }
 
+TEST(what_is_large_can_be_filled_grown_and_freed)
+{
+    const size_t large = ((size_t)5 << 20) + 3;
+    unsigned char *bytes = NULL, *alone = lw_alloc(large, NULL);
+    size_t capacity = 0;
+
+    memset(alone, 7, large);
+    CHECK(lw_grow(&bytes, &capacity, large, 1, NULL));
+    CHECK(capacity >= large);
+    memcpy(bytes, alone, large);
+    CHECK(lw_grow(&bytes, &capacity, 3 * large, 1, NULL));
+    CHECK(memcmp(bytes, alone, large) == 0);
+    memset(bytes, 8, 3 * large);
+    lw_free(bytes);
+    lw_free(alone);
+}
+
 TEST(growing_beyond_all_memory_leaves_the_items_as_they_were)
 {
     uint64_t *numbers = NULL;
