@@ -119,22 +119,17 @@ static void open_event(struct writing *w, char phase, uint64_t pid, uint64_t tid
     lw_buf_add_char(w->out, ',');
 }
 
-/* "called from":"/home/me/model.py:12(Net.forward)" of the op whose arrow END is of. */
+/* "called from":"model.py:12(Net.forward)" of the op whose arrow END is of. */
 static void add_line(struct writing *w, const struct lw_op_flow_end *end)
 {
-    const struct lw_op_link *link = &w->flows.links.list[end->id - 1];
-    const struct lw_frame *frame = lw_profile_frame(w->profile, link->function);
     struct lw_json_out json;
     struct lw_buf text;
 
-    if (link->function == 0)
-        return;
     lw_buf_init(&text, 0);
-    lw_buf_addf(&text, "%s:%" PRIu32 "(%s)", lw_profile_text(w->profile, frame->file),
-                link->line, lw_profile_text(w->profile, frame->name));
+    lw_op_flows_add_line(&w->flows, w->profile, end, &text);
     if (text.failure) {
         w->out->failure = text.failure;
-    } else {
+    } else if (text.len > 0) {
         lw_json_start(&json, w->out, false);
         lw_json_key(&json, "called from");
         lw_json_text(&json, text.bytes, text.len);

@@ -2,6 +2,7 @@
 
 #include "writers/op_flows.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,4 +64,16 @@ const struct lw_op_flow_end *lw_op_flows_of(const struct lw_op_flows *flows,
          low + *count < flows->count && flows->ends[low + *count].span == span;)
         ++*count;
     return *count ? &flows->ends[low] : NULL;
+}
+
+void lw_op_flows_add_line(const struct lw_op_flows *flows,
+                          const struct lw_profile *profile,
+                          const struct lw_op_flow_end *end, struct lw_buf *out)
+{
+    const struct lw_op_link *link = &flows->links.list[end->id - 1];
+    const struct lw_frame *frame = lw_profile_frame(profile, link->function);
+
+    if (link->function != 0)
+        lw_buf_addf(out, "%s:%" PRIu32 "(%s)", lw_profile_text(profile, frame->file),
+                    link->line, lw_profile_text(profile, frame->name));
 }

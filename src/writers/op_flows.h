@@ -3,6 +3,7 @@
 #ifndef LW_WRITERS_OP_FLOWS_H
 #define LW_WRITERS_OP_FLOWS_H
 
+#include "base/buf.h"
 #include "model/op_links.h"
 
 struct lw_op_flow_end {
@@ -25,5 +26,11 @@ void lw_op_flows_release(struct lw_op_flows *flows); /* zeroed is fine */
 /* The *COUNT ends at SPAN; NULL: there are none. */
 const struct lw_op_flow_end *lw_op_flows_of(const struct lw_op_flows *flows,
                                             uint32_t span, size_t *count);
+
+/* Append the line that asked for the op whose arrow END is of, or nothing where it is not
+ * known: "/home/me/model.py:12(Net.forward)". */
+void lw_op_flows_add_line(const struct lw_op_flows *flows,
+                          const struct lw_profile *profile,
+                          const struct lw_op_flow_end *end, struct lw_buf *out);
 
 #endif

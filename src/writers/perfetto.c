@@ -120,6 +120,24 @@ static void write_event(struct writing *w, uint64_t type, uint64_t track,
     lw_perfetto_add_piece(&w->p, &event, time_ns);
 }
 
+/* The line that asked for the op whose arrow END is of, as an argument. */
+static void add_line(struct writing *w, const struct lw_op_flow_end *end)
+{
+    static const char name[] = "called from";
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    lw_op_flows_add_line(&w->flows, w->profile, end, &text);
+    if (text.failure) {
+        w->p.out->failure = text.failure;
+    } else if (text.len > 0) {
+        lw_proto_add_text(&w->p.inner, ANNOTATION_NAME, name, sizeof(name) - 1);
+        lw_proto_add_text(&w->p.inner, ANNOTATION_STRING, text.bytes, text.len);
+        lw_proto_add_message(&w->p.message, EVENT_DEBUG_ANNOTATIONS, &w->p.inner);
+    }
+    lw_buf_release(&text);
+}
+
 /* The beginning of a span from or to which arrows go. */
 static void write_linked(struct writing *w, uint64_t track, lw_frame_id frame,
                          uint64_t time_ns, const struct lw_op_flow_end *ends,
@@ -130,6 +148,7 @@ static void write_linked(struct writing *w, uint64_t track, lw_frame_id frame,
     lw_proto_add_u64(&w->p.message, EVENT_NAME_IID, (uint64_t)frame + 1);
     for (size_t i = 0; i < count; i++)
         lw_proto_add_fixed(&w->p.message, EVENT_FLOW_IDS, ends[i].id);
+    add_line(w, &ends[0]);
     lw_perfetto_end_event(&w->p, time_ns);
 }
 

@@ -63,6 +63,7 @@ enum {
     ANNOTATION_INT = 4,
     ANNOTATION_DOUBLE = 5,
     ANNOTATION_STRING = 6,
+    ANNOTATION_NAME = 10,
 };
 
 enum lw_perfetto_event_type {

@@ -199,12 +199,17 @@ def test_trace_events_keep_every_span_and_nest(lapwing: str, story: Path) -> Non
 
 
 FLOWS = """
-    select a.name as start, b.name as end, b.ts > a.ts as is_later from flow
+    select a.name as start, b.name as end, b.ts > a.ts as is_later,
+           extract_arg(b.arg_set_id, 'KEY.called from') as line
+    from flow
     join slice as a on flow.slice_out = a.id join slice as b on flow.slice_in = b.id
 """
 
 
-@pytest.mark.parametrize("form", ["perfetto", "chrome"])
+KEYS = {"perfetto": "debug", "chrome": "args"}  # whose arguments
+
+
+@pytest.mark.parametrize("form", KEYS)
 def test_arrows_go_from_ops_to_their_backward_ops(
     lapwing: str, tmp_path: Path, processor: TraceProcessor, form: str
 ) -> None:
@@ -212,10 +217,10 @@ def test_arrows_go_from_ops_to_their_backward_ops(
     subprocess.run(["python3", make, "backward", tmp_path / "x.lap"], check=True)
     processor.open(export(lapwing, tmp_path, form).read_bytes())
     assert processor.query(PROBLEMS) == []
-    rows = processor.query(FLOWS)
+    rows = processor.query(FLOWS.replace("KEY", KEYS[form]))
     assert all(row["is_later"] for row in rows)
-    assert Counter((row["start"], row["end"]) for row in rows) == {
-        ("aten::addmm", "AddmmBackward0"): 4,
-        ("aten::t", "TBackward0"): 4,
-        ("aten::tanh", "TanhBackward0"): 4,
+    assert Counter((row["start"], row["end"], row["line"]) for row in rows) == {
+        ("aten::addmm", "AddmmBackward0", "model.py:12(Net.forward)"): 4,
+        ("aten::t", "TBackward0", "model.py:12(Net.forward)"): 4,
+        ("aten::tanh", "TanhBackward0", "model.py:13(Net.forward)"): 4,
     }
