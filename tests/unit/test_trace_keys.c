@@ -126,7 +126,7 @@ TEST(a_byte_too_many_or_too_few_is_read_as_it_is)
         for (size_t j = 0; j < sizeof(more); j++) {
             len = (size_t)snprintf(text, sizeof(text), "%s%.*s%.*s%s%s", before, (int)i,
                                    EVENT, more[j] != 0, &more[j],
-                                   EVENT + i + (more[j] == 0 && i < event_len), behind);
+                                   &EVENT[i + (more[j] == 0 && i < event_len)], behind);
             check_same(text, len, 0);
         }
 }
