@@ -41,7 +41,7 @@ _lapwing() {
         operands="advice callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks steps summary sync system threads tree"
         ;;
     run)
-        options="--help --rate --native --pause --no-sample --calls --c-calls --min-span --ops --no-steps --no-system --torch --schedule --attachable --module --output --name --max-size --quiet --no-summary"
+        options="--help --rate --native --pause --no-sample --calls --c-calls --min-span --ops --no-steps --no-system --torch --schedule --module --output --name --max-size --quiet --no-summary"
         operands=""
         ;;
     runs)

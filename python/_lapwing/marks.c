@@ -17,6 +17,7 @@
 
 #include "lapwing.h"
 #include "ops.h"
+#include "steps.h"
 
 enum {
     MOST_OPEN = 64,   /* phases of C that nest; lapwing.h says so */
@@ -130,6 +131,7 @@ static PyObject *step(PyObject *module, PyObject *const *args, Py_ssize_t count,
     if (py_session_is_on() && (calls = py_session_place())) {
         step_now(calls, begin);
         py_ops_step_bound(PY_OPS_STEP);
+        py_steps_bound(PY_BOUND_STEP);
     }
     Py_RETURN_NONE;
 }
@@ -249,6 +251,7 @@ static void api_step(int begin)
     step_now(calls, begin);
     py_session_leave();
     py_ops_step_bound(PY_OPS_STEP);
+    py_steps_bound_in_c();
 }
 
 static void api_phase_begin(const char *name)

@@ -2,6 +2,7 @@
 
 #include "agent/handover.h"
 #include "exec.h"
+#include "kineto.h"
 #include "marks.h"
 #include "ops.h"
 #include "profile.h"
@@ -96,6 +97,20 @@ static PyObject *watch_steps(PyObject *module, PyObject *torch)
     Py_RETURN_NONE;
 }
 
+static PyObject *on_step(PyObject *module, PyObject *callback)
+{
+    (void)module;
+    py_steps_on_step(callback);
+    Py_RETURN_NONE;
+}
+
+static PyObject *on_order(PyObject *module, PyObject *callback)
+{
+    (void)module;
+    py_steps_on_order(callback);
+    Py_RETURN_NONE;
+}
+
 static int exec_module(PyObject *module)
 {
     static bool is_ready;
@@ -109,7 +124,7 @@ static int exec_module(PyObject *module)
         Py_XDECREF(type);
         return -1;
     }
-    if (!py_marks_init(module))
+    if (!py_marks_init(module) || !py_kineto_init(module))
         return -1;
     return PyModule_AddStringConstant(module, "VARIABLE", LW_AGENT_VARIABLE);
 }
@@ -130,6 +145,10 @@ static PyMethodDef methods[] = {
       "Whether there is something to do once torch is imported." },
     { "watch_steps", watch_steps, METH_O,
       "torch is there: see what a training does, if that was asked for." },
+    { "on_step", on_step, METH_O,
+      "on_step(callback or None): call it between steps, with (is_first, is_call)." },
+    { "on_order", on_order, METH_O,
+      "on_order(callback): call it between steps, once there is an order for us." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -217,6 +217,14 @@ void py_session_note(const char *sentence)
 
 /* ---- writing to it --------------------------------------------------------------- */
 
+uint32_t py_session_orders(void)
+{
+    return py_session_on
+               ? atomic_load_explicit(&session.collector.region.header->orders,
+                                      memory_order_relaxed)
+               : 0;
+}
+
 uint32_t py_session_number(void)
 {
     return session.number;

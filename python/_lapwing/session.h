@@ -37,6 +37,9 @@ static inline void py_session_leave(void)
 /* What it was told to do; NULL: there is none. With the GIL. */
 const struct lw_agent_config *py_session_config(void);
 
+/* How many orders there have been for this process (agent/layout.h). With the GIL. */
+uint32_t py_session_orders(void);
+
 /* How many recordings there have been in this process: tells one from the next. */
 uint32_t py_session_number(void);
 

@@ -12,6 +12,8 @@
  *     Tensor.to, .cuda                  transfer         the tensor's (the same)
  *     a fetcher's fetch and collate_fn  fetch, collate   wrappers (steps_batches.c)
  *
+ * Who acts between two steps while the program runs asks steps_bounds.c.
+ *
  * All but the last leave what Python sees as it was; see patch.h.
  *
  * Everything here runs under the GIL, in the thread that does it. Nothing raises, and a
@@ -55,9 +57,31 @@ extern __thread struct py_steps_thread py_steps_thread
  * seen in this torch the report gets a sentence. */
 void py_steps_hook(PyObject *torch);
 
+/* Have CALLBACK(is_first, is_call) called where a step of the program ends and the next
+ * begins: is_first, if none ends there; is_call, if it is a guess, as a model was called and
+ * nothing else is known. None: nobody asks any more. It may not raise. */
+void py_steps_on_step(PyObject *callback);
+/* Have CALLBACK() called, between two steps, when there is an order for this process
+ * (agent/layout.h). */
+void py_steps_on_order(PyObject *callback);
+
 /* FUNCTION, with CALLBACK called after each call that did not fail. NULL with an exception
  * set. */
 PyObject *py_steps_after(PyObject *function, PyObject *callback);
+
+/* ---- for marks.c too ---------------------------------------------------------------- */
+
+enum py_step_bound {
+    PY_BOUND_STEP,      /* lapwing.step() */
+    PY_BOUND_DATA,      /* a loader is asked for a batch */
+    PY_BOUND_OPTIMIZER, /* an optimizer has made a step */
+    PY_BOUND_CALL,      /* a model is called */
+};
+
+/* A step may end here and the next begin. True: somebody acted, which took time. */
+bool py_steps_bound(enum py_step_bound what);
+/* The same for lapwing.h, with or without the GIL: who asks hears of it at the next bound. */
+void py_steps_bound_in_c(void);
 
 /* ---- among the files of steps ----------------------------------------------------- */
 
@@ -77,9 +101,13 @@ extern struct py_steps_names py_steps_names;
 /* Put a phase on the thread's track. */
 void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks);
 
-/* A batch is asked for, or parameters have been changed: between two of these no window
- * of anybody's begins or ends. */
+/* A batch is asked for, or parameters have been changed: a time to look at classes. */
 void py_steps_boundary(uint64_t now_ticks);
+
+/* An optimizer begins a step, which PY_BOUND_OPTIMIZER ends. */
+void py_steps_begin_update(void);
+/* Gradients have been worked out. */
+void py_steps_trained(void);
 
 /* Each says whether it could; TORCH lives for ever after. */
 bool py_steps_hook_ranges(PyObject *torch);

@@ -36,8 +36,10 @@ static PyObject *run_backward(PyObject *self, PyObject *args, PyObject *keywords
     result = torch_run_backward(self, args, keywords);
     py_steps_backwards--;
     thread->inside--;
-    if (start_ticks)
+    if (start_ticks) {
         py_steps_write(number, start_ticks, lw_ticks_now(py_tracer.use_tsc));
+        py_steps_trained();
+    }
     return result;
 }
 

@@ -194,8 +194,10 @@ static PyObject *call_module(PyObject *self, PyObject *args, PyObject *keywords)
     uint64_t start_ticks = 0;
     PyObject *result;
 
-    if (thread->module_depth++ == 0 && thread->inside == 0)
+    if (thread->module_depth++ == 0 && thread->inside == 0 && py_session_is_on()) {
+        py_steps_bound(PY_BOUND_CALL);
         start_ticks = py_phase_begin();
+    }
     result = torch.call(self, args, keywords);
     thread->module_depth--;
     if (start_ticks) {

@@ -25,9 +25,11 @@ static const struct {
     { "Optimizer.zero_grad#", "zero_grad" },
 };
 
+enum { DATA, OPTIMIZER }; /* of those; zero_grad is the third */
+
 static bool is_data(uint32_t which)
 {
-    return which == 0;
+    return which == DATA;
 }
 
 /* PREFIX CLASS '.' METHOD -> the number of the phase of CLASS. */
@@ -85,8 +87,13 @@ static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
     /* An optimizer that has another do its step, or its base class, is one. */
     if (which == PY_MOST_RANGES || is_open(thread, which))
         return;
-    if (is_data(which) && thread->inside == 0)
+    if (is_data(which) && thread->inside == 0) {
         py_steps_boundary(now_ticks);
+        if (py_steps_bound(PY_BOUND_DATA))
+            now_ticks = lw_ticks_now(py_tracer.use_tsc);
+    } else if (which == OPTIMIZER) {
+        py_steps_begin_update();
+    }
     thread->inside += is_data(which);
     thread->ranges[thread->range_count++] = (struct py_open_range){
         .range = range,
@@ -134,6 +141,8 @@ static void end_range(PyObject *range)
             py_steps_write(ended.number, ended.start_ticks, now_ticks);
             if (!is_data(ended.announced))
                 py_steps_boundary(now_ticks);
+            if (ended.announced == OPTIMIZER)
+                py_steps_bound(PY_BOUND_OPTIMIZER);
         }
     }
     if (torch_finalize)

@@ -51,6 +51,11 @@
  * is. */
 #define LW_AGENT_RUN_LINK "run"
 
+/* Beside the socket too: "order-4711", what process 4711 is to do between two steps of its
+ * training, put there by who wants it done (recorder/window_order.h). The agent takes it
+ * when the header's `orders` has changed. */
+#define LW_AGENT_ORDER "order-"
+
 /* Which of torch's ops are recorded. */
 enum lw_agent_ops {
     LW_OPS_OFF = 0,
@@ -105,7 +110,8 @@ struct lw_agent_header {
     _Atomic uint64_t lost[LW_LOSS_COUNT];
 
     _Atomic uint32_t recorder_reads; /* the recorder adds one a pass over the region */
-    uint32_t reserved[7];
+    _Atomic uint32_t orders;         /* and here one for each order (LW_AGENT_ORDER) */
+    uint32_t reserved[6];
 };
 
 #define LW_AGENT_CALLS 1u    /* exact Python calls are recorded */
@@ -255,7 +261,8 @@ struct lw_agent_hello {
 enum lw_hello_kind {
     LW_HELLO_REGION = 1,
     LW_HELLO_REFUSED = 2,
-    LW_HELLO_NOTE = 3, /* a sentence for the report, no descriptor */
+    LW_HELLO_NOTE = 3,  /* a sentence for the report, no descriptor */
+    LW_HELLO_ORDER = 4, /* not from an agent, but for one: the text is its pid */
 };
 
 _Static_assert(sizeof(struct lw_agent_node) == 32, "two nodes a cache line");

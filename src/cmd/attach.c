@@ -49,10 +49,10 @@ static const struct lw_option options[] = {
     LW_OPT_HEADING("Torch"),
     OPT(0, "torch", LW_ARG_WORDS, torch, "shapes,memory,stack,flops,modules",
         "instead of samples, a window of torch's own profiler: every op, and what ran on "
-        "GPUs; of a job that was started by 'lapwing run --attachable' or with "
+        "GPUs; of a job that was started by 'lapwing run' or with "
         "KINETO_USE_DAEMON=1"),
     OPT(0, "iterations", LW_ARG_COUNT, iterations, "N",
-        "with --torch: this many steps of the optimizer, instead of a time"),
+        "with --torch: this many steps, instead of a time"),
     LW_OPTS_WHERE_TO(args),
     LW_OPT_END
 };
@@ -291,7 +291,8 @@ const struct lw_command lw_cmd_attach = {
         "  lapwing attach 4711\n"
         "  lapwing attach --duration 30s -o out.svg $(pgrep -f train.py)\n\n"
         "With --torch, a window of torch's own profiler instead, in all of the processes "
-        "at one time. It begins within seconds, as torch asks for orders every five.\n\n"
+        "at one time: of those that 'lapwing run' started with their next step, of those "
+        "with KINETO_USE_DAEMON=1 in their environment within seconds.\n\n"
         "  lapwing attach --torch=shapes,stack --duration 2s 4711\n"
         "  lapwing attach --torch --iterations 3 -o w.pt.trace.json.gz 4711",
     .args_size = sizeof(struct args),

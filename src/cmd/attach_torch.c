@@ -1,6 +1,7 @@
-/* lapwing attach --torch: a window of torch's own profiler out of a running job, whose
- * torch asks us for orders (recorder/kineto_daemon.h). The traces go into a run, or one of
- * them into a file, and are shown as `lapwing report` shows them. */
+/* lapwing attach --torch: a window of torch's own profiler out of a running job, which
+ * `lapwing run` records (recorder/window_order.h) or whose torch asks us for orders
+ * (recorder/kineto_daemon.h). The traces go into a run, or one of them into a file, and are
+ * shown as `lapwing report` shows them. */
 
 #include <limits.h>
 #include <poll.h>
@@ -45,7 +46,18 @@ static void say(void *to, const char *text)
     lw_afterwards_say(to, text);
 }
 
-/* Add those of FAMILY whose torch asks. That a child cannot be seen is no failure. */
+/* Why none of FAMILY takes an order: it is about one that has torch, if there is any. */
+static bool explain(const struct lw_family *family, struct lw_error *err)
+{
+    pid_t pid = family->members[0].pid;
+
+    for (size_t i = family->count; i-- > 0;)
+        if (lw_kineto_client_has_torch(family->members[i].pid))
+            pid = family->members[i].pid;
+    return lw_kineto_client_explain(pid, err);
+}
+
+/* Add those of FAMILY that take orders. That a child cannot be seen is no failure. */
 static bool add_family(struct session *session, const struct lw_family *family,
                        struct lw_error *err)
 {
@@ -61,8 +73,7 @@ static bool add_family(struct session *session, const struct lw_family *family,
         if (lw_os_lives(member->pid))
             lw_afterwards_sayf(&session->after, "%s; it is left out", why.text);
     }
-    return session->job.count > 0 ||
-           lw_kineto_client_explain(family->members[0].pid, err);
+    return session->job.count > 0 || explain(family, err);
 }
 
 static bool find_processes(struct session *session, int argc, char **argv,
@@ -153,17 +164,30 @@ static bool open_run(struct session *session, struct lw_error *err)
     return done;
 }
 
+/* Can there be but one trace? Of the processes that are recorded, those of one rank are a
+ * training and what it started; the first to make a step is that. */
+static bool is_for_one(const struct lw_kineto_job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        if (!job->processes[i].recorder || lw_facts_rank(job->processes[i].pid) !=
+                                               lw_facts_rank(job->processes[0].pid))
+            return job->count == 1;
+    return true;
+}
+
 /* That it can be written is known before anybody gets an order. */
 static bool open_output(struct session *session, struct lw_error *err)
 {
     const char *output = session->after.output;
 
     if (is_trace_file(output)) {
-        if (session->job.count > 1)
-            return lw_fail(err, LW_ERR_USAGE,
-                           "%s would hold one trace, but %zu processes ask: name a run "
-                           "(-o NAME.lap), or one process with --no-children",
-                           output, session->job.count);
+        session->job.is_for_one = is_for_one(&session->job);
+        if (!session->job.is_for_one)
+            return lw_fail(
+                err, LW_ERR_USAGE,
+                "%s would hold one trace, but %zu processes take windows: name a run "
+                "(-o NAME.lap), or one process with --no-children",
+                output, session->job.count);
         session->is_file = lw_file_out_open(&session->file, output, err);
         return session->is_file;
     }
@@ -286,12 +310,13 @@ static bool take_trace(struct session *session, const struct lw_kineto_process *
         done = session->is_file ? put_in_file(session, &trace, err)
                                 : put_in_run(session, process->pid, &trace, err);
         *taken += done;
-        /* torch 2.13 hooks allocations of threads that start a profiler themselves. */
+        /* torch 2.13 hooks allocations of threads that start a profiler themselves, as
+         * our agent does. */
         if (session->args->what & LW_KINETO_MEMORY && !has_text(&trace, "\"[memory]\""))
             lw_afterwards_sayf(
                 &session->after,
                 "process %d recorded no memory: its torch does not do so "
-                "on demand; lapwing run --torch=memory does",
+                "on demand; one that 'lapwing run' started does",
                 (int)process->pid);
     }
     lw_file_close(&trace);
@@ -302,9 +327,12 @@ static bool take_trace(struct session *session, const struct lw_kineto_process *
  * alone, that is the failure itself. */
 static void say_what_is_missing(const struct session *session)
 {
+    size_t left_out = 0;
+
     for (size_t i = 0; i < session->job.count; i++) {
         const struct lw_kineto_process *process = &session->job.processes[i];
 
+        left_out += process->state == LW_KINETO_LEFT_OUT;
         if (process->state == LW_KINETO_FAILED && session->job.count > 1)
             lw_afterwards_say(&session->after, process->why.text);
         if (lw_kineto_job_is_ordered(&session->job, i))
@@ -313,6 +341,12 @@ static void say_what_is_missing(const struct session *session)
                                "its trace may still come, into %s",
                                (int)process->pid, process->folder.path);
     }
+    if (left_out > 0)
+        lw_afterwards_sayf(
+            &session->after,
+            "%zu of %zu processes made no step meanwhile, as launchers and "
+            "a loader's workers do not; they are left out",
+            left_out, session->job.count);
 }
 
 static bool take_traces(struct session *session, struct lw_error *err)

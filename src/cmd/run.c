@@ -19,7 +19,6 @@
 #include "recorder/commit.h"
 #include "recorder/facts.h"
 #include "recorder/inject.h"
-#include "recorder/kineto_daemon.h"
 #include "recorder/processes.h"
 #include "recorder/program.h"
 #include "recorder/recorder.h"
@@ -44,7 +43,6 @@ struct args {
     unsigned ops; /* enum lw_agent_ops */
     bool no_steps;
     bool is_module;
-    bool is_attachable;
     struct lw_torch_windows torch;
 };
 
@@ -82,10 +80,6 @@ static const struct lw_option options[] = {
         "which steps --torch records: after skip_first=N, again and again wait=N, then "
         "warmup=N, then active=N of them, repeat=N times, 0 being without end "
         "(wait=1,warmup=1,active=3,repeat=1)"),
-    OPT(0, "attachable", LW_ARG_FLAG, is_attachable, NULL,
-        "let 'lapwing attach --torch' take windows of torch's own profiler while it runs; "
-        "not for programs that call os.fork() themselves, since torch's thread for it "
-        "would hang such a child at its end (multiprocessing's are safe)"),
     OPT('m', "module", LW_ARG_FLAG, is_module, NULL, "run a module, as python3 -m does"),
     LW_OPTS_WHERE_TO(args),
     LW_OPT_END
@@ -113,8 +107,6 @@ struct session {
     struct lw_program program;
     struct lw_recorder recorder;
     struct lw_commit commit;
-    struct lw_kineto_daemon kineto; /* whom torch asks while nobody is attached */
-    char *kineto_folder;            /* of it; owned; NULL: torch asks nobody */
 };
 
 /* Nobody was recorded: why, as far as the command line tells. */
@@ -199,30 +191,10 @@ static bool open_recorder(struct session *session, const char *program,
     return false;
 }
 
-/* Make the program one that `lapwing attach --torch` finds. */
-static bool open_kineto(struct session *session, struct lw_error *err)
-{
-    if (!session->args.is_attachable)
-        return true;
-    session->kineto_folder =
-        lw_path_join(session->recorder.listener.folder, "torch", err);
-    return session->kineto_folder &&
-           lw_kineto_idle_open(&session->kineto, session->kineto_folder, err);
-}
-
-static void close_kineto(struct session *session)
-{
-    if (session->kineto_folder)
-        lw_kineto_idle_close(&session->kineto, session->kineto_folder);
-    lw_free(session->kineto_folder);
-    session->kineto_folder = NULL;
-}
-
 static bool start(struct session *session, struct lw_error *err)
 {
     struct lw_inject_options inject = {
         .socket = session->recorder.listener.path,
-        .kineto = session->kineto_folder,
         .calls = session->args.calls != CALLS_OFF,
         .c_calls = session->args.c_calls,
         .sample = session->args.recording.rate > 0,
@@ -274,7 +246,6 @@ static void work(struct session *session, uint64_t deadline_ns)
         { session->recorder.fd, POLLIN, 0 },
         { session->program.signal_fd, POLLIN, 0 },
         { session->commit.fd, POLLIN, 0 }, /* -1: poll() passes over it */
-        { session->kineto.fd, POLLIN, 0 },
     };
     uint64_t now_ns = lw_clock_ns();
     int timeout_ms = -1;
@@ -289,8 +260,6 @@ static void work(struct session *session, uint64_t deadline_ns)
         lw_program_signals(&session->program);
     if (polls[2].revents && lw_commit_read(&session->commit))
         save_commit(session);
-    if (polls[3].revents)
-        lw_kineto_idle_answer(&session->kineto);
 }
 
 /* Windows were asked for, and none was ever begun: no agent had a torch that trained, or
@@ -344,8 +313,7 @@ static int run_session(struct session *session, int argc, char **words,
     if (!lw_afterwards_choose(&session->after, err) ||
         !open_recorder(session, words[0], err))
         return code;
-    if (!open_kineto(session, err) || !start(session, err)) {
-        close_kineto(session);
+    if (!start(session, err)) {
         lw_recorder_discard(&session->recorder);
         return session->program.failure_code ? session->program.failure_code : code;
     }
@@ -364,13 +332,21 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (((const struct args *)args)->min_span_ns &&
         ((const struct args *)args)->calls != CALLS_TIMELINE)
         return lw_usage(err, "--min-span is for --calls=timeline");
+    if (((const struct args *)args)->no_steps &&
+        ((const struct args *)args)->torch.words &&
+        !(((const struct args *)args)->torch.words & LW_TORCH_OFF))
+        return lw_usage(err,
+                        "--torch takes windows of whole steps, and --no-steps finds "
+                        "none: give one of them");
     if (((const struct args *)args)->recording.rate > LW_RATE_MAX)
         return lw_usage(err, "--rate is at most %d", LW_RATE_MAX);
     session = lw_zalloc(1, sizeof(*session), err);
     if (!session)
         return code;
     session->args = *(const struct args *)args;
-    session->commit.fd = session->kineto.fd = -1;
+    session->commit.fd = -1;
+    if (session->args.no_steps) /* nor the window that a GPU brings */
+        session->args.torch.words |= LW_TORCH_OFF;
     lw_buf_init(&session->torch, 0);
     if (!lw_torch_windows_add(&session->args.torch, &session->torch, err)) {
         lw_buf_release(&session->torch);
@@ -383,7 +359,6 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     if (lw_program_init(&session->program, err)) {
         code = run_session(session, argc, argv, err);
         lw_commit_release(&session->commit);
-        close_kineto(session);
         lw_recorder_release(&session->recorder);
         lw_free(session->argv);
         lw_afterwards_release(&session->after);

@@ -120,9 +120,6 @@ char *lw_inject_find(struct lw_error *err)
 /* ---- the environment --------------------------------------------------------------- */
 
 #define PATH_VARIABLE "PYTHONPATH"
-#define KINETO_VARIABLE "KINETO_USE_DAEMON"
-#define KINETO_FOLDER_VARIABLE "KINETO_IPC_SOCKET_DIR"
-#define KINETO_LOG_VARIABLE "KINETO_LOG_LEVEL"
 
 static const char *value_of(const char *entry, const char *name)
 {
@@ -177,25 +174,10 @@ static void add_agent(struct lw_buf *out, const struct lw_inject_options *option
     lw_buf_add_char(out, '\0');
 }
 
-static bool has_variable(char *const *environment, const char *name)
-{
-    while (*environment && !value_of(*environment, name))
-        environment++;
-    return *environment != NULL;
-}
-
-static size_t add_variable(struct lw_buf *out, const char *name, const char *value)
-{
-    lw_buf_addf(out, "%s=%s", name, value);
-    lw_buf_add_char(out, '\0');
-    return 1;
-}
-
 char **lw_inject_environment(char *const *environment, const char *folder,
                              const struct lw_inject_options *options,
                              struct lw_error *err)
 {
-    bool asks_us = options->kineto && !has_variable(environment, KINETO_VARIABLE);
     const char *python_path = NULL;
     struct lw_buf text; /* all entries, each with its NUL */
     char **copy = NULL;
@@ -207,21 +189,13 @@ char **lw_inject_environment(char *const *environment, const char *folder,
 
         if (path) {
             python_path = path;
-        } else if (!value_of(environment[i], LW_AGENT_VARIABLE) &&
-                   !(asks_us && value_of(environment[i], KINETO_FOLDER_VARIABLE))) {
+        } else if (!value_of(environment[i], LW_AGENT_VARIABLE)) {
             lw_buf_add(&text, environment[i], strlen(environment[i]) + 1);
             count++;
         }
     }
     add_python_path(&text, folder, python_path);
     add_agent(&text, options);
-    if (asks_us) {
-        count += add_variable(&text, KINETO_VARIABLE, "1");
-        count += add_variable(&text, KINETO_FOLDER_VARIABLE, options->kineto);
-    }
-    /* Otherwise Kineto prints a line when torch is imported; no message is so grave. */
-    if (asks_us && !has_variable(environment, KINETO_LOG_VARIABLE))
-        count += add_variable(&text, KINETO_LOG_VARIABLE, "99");
     head = (count + 1) * sizeof(*copy);
     if (lw_buf_check(&text, err) && (copy = lw_alloc(head + text.len, err))) {
         char *at = (char *)copy + head;

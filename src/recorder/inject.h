@@ -16,7 +16,6 @@
 struct lw_inject_options {
     enum lw_agent_ops ops;
     const char *socket; /* path */
-    const char *kineto; /* folder of the daemon that torch asks; NULL: it asks nobody */
     bool calls;         /* every call */
     bool c_calls;       /* builtins too */
     bool sample;        /* the recorder samples */
@@ -33,8 +32,7 @@ char *lw_inject_find(struct lw_error *err);
 char *lw_inject_find_from(const char *executable, struct lw_error *err);
 
 /* A copy of ENVIRONMENT (up to NULL) with PYTHONPATH and LAPWING_AGENT set; those of an
- * outer `lapwing run` are replaced. With `kineto`, torch's variables for it too, unless
- * torch has a daemon to ask already. One piece of memory; caller frees. */
+ * outer `lapwing run` are replaced. One piece of memory; caller frees. */
 char **lw_inject_environment(char *const *environment, const char *folder,
                              const struct lw_inject_options *options,
                              struct lw_error *err);

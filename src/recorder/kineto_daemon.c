@@ -3,7 +3,6 @@
 #include "recorder/kineto_daemon.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +11,6 @@
 #include "base/file.h"
 
 #define DAEMON_NAME "dynolog"
-#define IDLE_NAME "idle"
-#define ATTACHED_NAME "attached"
 #define TYPE_BYTES 32
 #define NONSENSE_MAX 64    /* datagrams; then others have their turn */
 #define KINDS_ACTIVITIES 2 /* the bit of `kinds` that asks for a window */
@@ -88,26 +85,8 @@ static bool bind_to(struct lw_kineto_daemon *daemon, const struct sockaddr_un *a
         name);
 }
 
-/* Let the link at PATH point to NAME from now on, without a moment in between. */
-static bool point_link(const char *path, const char *name)
-{
-    char fresh[sizeof(((struct sockaddr_un *)0)->sun_path) + 16];
-
-    snprintf(fresh, sizeof(fresh), "%s.%d", path, (int)getpid());
-    unlink(fresh);
-    return symlink(name, fresh) == 0 && rename(fresh, path) == 0;
-}
-
-static bool is_link(const char *path)
-{
-    struct stat about;
-
-    return lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
-}
-
-/* Listen at NAME in FOLDER (NULL: at the abstract name). */
 static bool listen_at(struct lw_kineto_daemon *daemon, const char *folder,
-                      const char *name, struct lw_error *err)
+                      struct lw_error *err)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     socklen_t len = sizeof(address);
@@ -117,7 +96,7 @@ static bool listen_at(struct lw_kineto_daemon *daemon, const char *folder,
     if (!folder) {
         len = abstract_address(&address);
     } else {
-        path = lw_path_join(folder, name, err);
+        path = lw_path_join(folder, DAEMON_NAME, err);
         if (!path)
             return false;
         if (strlen(path) >= sizeof(address.sun_path)) {
@@ -147,28 +126,9 @@ static bool listen_at(struct lw_kineto_daemon *daemon, const char *folder,
 bool lw_kineto_daemon_open(struct lw_kineto_daemon *daemon, const char *folder,
                            struct lw_error *err)
 {
-    char *name = NULL;
-
     *daemon = (struct lw_kineto_daemon){ .fd = -1 };
-    if (folder) {
-        name = lw_path_join(folder, DAEMON_NAME, err);
-        if (!name)
-            return false;
-        if (is_link(name))
-            daemon->link = name;
-        else
-            lw_free(name);
-    }
-    if (!listen_at(daemon, folder, daemon->link ? ATTACHED_NAME : DAEMON_NAME, err)) {
-        lw_kineto_daemon_close(daemon);
+    if (!listen_at(daemon, folder, err))
         return false;
-    }
-    if (daemon->link && !point_link(daemon->link, ATTACHED_NAME)) {
-        lw_fail_errno(err, "%s: cannot step into the place of lapwing run",
-                      daemon->link);
-        lw_kineto_daemon_close(daemon);
-        return false;
-    }
     /* The job's own user must be able to send, whoever we are; what others send is
      * dropped by what the kernel says of them. */
     if (daemon->path && chmod(daemon->path, 0666) != 0) {
@@ -181,58 +141,12 @@ bool lw_kineto_daemon_open(struct lw_kineto_daemon *daemon, const char *folder,
 
 void lw_kineto_daemon_close(struct lw_kineto_daemon *daemon)
 {
-    if (daemon->link && daemon->path && !point_link(daemon->link, IDLE_NAME)) {
-        /* Then `lapwing run` has ended, and its folder is gone. */
-    }
     if (daemon->fd >= 0)
         close(daemon->fd);
     if (daemon->path)
         unlink(daemon->path);
     lw_free(daemon->path);
-    lw_free(daemon->link);
     *daemon = (struct lw_kineto_daemon){ .fd = -1 };
-}
-
-bool lw_kineto_idle_open(struct lw_kineto_daemon *daemon, const char *folder,
-                         struct lw_error *err)
-{
-    char *name = lw_path_join(folder, DAEMON_NAME, err);
-    bool done = false;
-
-    *daemon = (struct lw_kineto_daemon){ .fd = -1 };
-    if (!name)
-        return false;
-    if (mkdir(folder, 0700) != 0)
-        lw_fail_errno(err, "cannot make the folder %s", folder);
-    else if (!listen_at(daemon, folder, IDLE_NAME, err))
-        rmdir(folder);
-    else if (!point_link(name, IDLE_NAME))
-        lw_fail_errno(err, "%s: cannot make a link", name);
-    else
-        done = true;
-    lw_free(name);
-    if (!done && daemon->fd >= 0)
-        lw_kineto_idle_close(daemon, folder);
-    return done;
-}
-
-void lw_kineto_idle_answer(struct lw_kineto_daemon *daemon)
-{
-    struct lw_kineto_message message;
-
-    while (lw_kineto_daemon_next(daemon, &message))
-        if (!lw_kineto_daemon_answer(daemon, &message, NULL, 0))
-            return; /* it asks again */
-}
-
-void lw_kineto_idle_close(struct lw_kineto_daemon *daemon, const char *folder)
-{
-    if (daemon->fd < 0)
-        return;
-    lw_kineto_daemon_close(daemon);
-    if (!lw_file_remove_folder(folder, NULL)) {
-        /* Somebody else's file is in it. */
-    }
 }
 
 /* ---- messages ----------------------------------------------------------------------- */

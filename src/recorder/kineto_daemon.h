@@ -14,14 +14,6 @@
  *     "ctxt"     i32 GPU, i32 pid, i64 job                            says hello
  *                answer "ctxt": i32 how many of its job there are
  *
- * A job that finds no daemon tries for ten seconds each time, also when it is about to end.
- * So a job that `lapwing run` started to be attached to has an idle daemon in a folder of
- * its own, which has nothing to do for it; who has steps into its place for a while:
- *
- *     FOLDER/dynolog -> idle        a link, pointed elsewhere and back in one step
- *     FOLDER/idle                   the socket of `lapwing run`
- *     FOLDER/attached               that of `lapwing attach`
- *
  * Anybody on the machine may send to that name, so every byte of it is input; who sent it
  * is known from the kernel alone (SO_PASSCRED). The protocol is the same from torch 2.0 to
  * 2.14. */
@@ -53,24 +45,14 @@ struct lw_kineto_message {
 struct lw_kineto_daemon {
     int fd;     /* readable when somebody asks; -1: not open */
     char *path; /* of the socket; owned, removed at close; NULL: an abstract name */
-    char *link; /* points to it, and after the close to the idle one; owned, or NULL */
     unsigned char bytes[LW_KINETO_MESSAGE_BYTES];
 };
 
 /* Take the daemon's name, in FOLDER or, if that is NULL, the abstract one. A file that a
- * daemon left there is replaced, an idle one's place is taken. Fails with a sentence if
- * another daemon has it. */
+ * daemon left there is replaced. Fails with a sentence if another daemon has it. */
 bool lw_kineto_daemon_open(struct lw_kineto_daemon *daemon, const char *folder,
                            struct lw_error *err) LW_MUST_CHECK;
 void lw_kineto_daemon_close(struct lw_kineto_daemon *daemon); /* with fd -1 is fine */
-
-/* Make FOLDER, which must not be there, and be the idle daemon in it. */
-bool lw_kineto_idle_open(struct lw_kineto_daemon *daemon, const char *folder,
-                         struct lw_error *err) LW_MUST_CHECK;
-/* Nothing to do for whoever asks. */
-void lw_kineto_idle_answer(struct lw_kineto_daemon *daemon);
-/* Remove FOLDER too, and the sockets that jobs left in it. */
-void lw_kineto_idle_close(struct lw_kineto_daemon *daemon, const char *folder);
 
 /* The next message that is there; false: none now. What makes no sense is dropped. */
 bool lw_kineto_daemon_next(struct lw_kineto_daemon *daemon,

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "recorder/facts.h"
 #include "recorder/proc_text.h"
+#include "recorder/window_order.h"
 #include "sampler/os.h"
 
 #define CLIENT_NAME "dynoconfigclient"
@@ -23,8 +24,7 @@
 
 /* ---- who asks ----------------------------------------------------------------------- */
 
-/* Is PATH of process PID the same file as ours of that name? */
-static bool is_shared(pid_t pid, const char *path)
+bool lw_kineto_client_sees(pid_t pid, const char *path)
 {
     char place[32];
     char *inside;
@@ -151,15 +151,14 @@ bool lw_kineto_client_is_near(pid_t pid, const struct lw_kineto_client *client,
             "process %d looks for its daemon in %s: KINETO_IPC_SOCKET_DIR has "
             "to be a whole path",
             (int)pid, client->folder);
-    return is_shared(pid, client->folder) ||
+    return lw_kineto_client_sees(pid, client->folder) ||
            lw_fail(err, LW_ERR_UNSUPPORTED,
                    "process %d looks for its daemon in a folder %s that cannot be seen "
                    "from here: run lapwing attach in its container",
                    (int)pid, client->folder);
 }
 
-/* Does process PID have torch in it? */
-static bool has_torch(pid_t pid)
+bool lw_kineto_client_has_torch(pid_t pid)
 {
     struct lw_os_images images = { 0 };
     bool found = false;
@@ -174,14 +173,20 @@ static bool has_torch(pid_t pid)
 
 bool lw_kineto_client_explain(pid_t pid, struct lw_error *err)
 {
-    char *variable = NULL;
+    char *variable = NULL, *recorder = NULL;
+    const char *reason;
     bool is_asked;
 
-    if (!has_torch(pid))
+    if (!lw_kineto_client_has_torch(pid))
         return lw_fail(err, LW_ERR_UNSUPPORTED,
                        "process %d has not imported torch (yet); without --torch, "
                        "lapwing attach samples it",
                        (int)pid);
+    if (!lw_order_find(pid, &recorder, &reason, err))
+        return false;
+    lw_free(recorder);
+    if (reason)
+        return lw_fail(err, LW_ERR_UNSUPPORTED, "process %d %s", (int)pid, reason);
     if (!lw_facts_variable(pid, "KINETO_USE_DAEMON", &variable, err))
         return false;
     is_asked = variable != NULL;
@@ -194,9 +199,9 @@ bool lw_kineto_client_explain(pid_t pid, struct lw_error *err)
             (int)pid);
     return lw_fail(
         err, LW_ERR_UNSUPPORTED,
-        "process %d takes no orders: start it by 'lapwing run --attachable', "
-        "or with KINETO_USE_DAEMON=1 in its environment; without --torch, "
-        "lapwing attach samples it as it is",
+        "process %d takes no orders: start it by 'lapwing run', or with "
+        "KINETO_USE_DAEMON=1 in its environment; without --torch, lapwing attach "
+        "samples it as it is",
         (int)pid);
 }
 
@@ -242,7 +247,7 @@ bool lw_kineto_folder_make(pid_t pid, struct lw_kineto_folder *folder,
     if (place)
         folder->inside = lw_path_join(place, "lapwing-XXXXXX", err);
     if (folder->inside)
-        folder->path = is_shared(pid, place)
+        folder->path = lw_kineto_client_sees(pid, place)
                            ? lw_copy_text(folder->inside, strlen(folder->inside), err)
                            : lw_path_join(root, folder->inside + 1, err);
     if (folder->path) {

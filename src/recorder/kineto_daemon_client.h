@@ -27,6 +27,11 @@ void lw_kineto_client_release(struct lw_kineto_client *client); /* zeroed is fin
 bool lw_kineto_client_is_near(pid_t pid, const struct lw_kineto_client *client,
                               struct lw_error *err) LW_MUST_CHECK;
 
+/* Is PATH, as process PID sees it, the same file as ours of that name? */
+bool lw_kineto_client_sees(pid_t pid, const char *path);
+/* Does process PID have torch in it? */
+bool lw_kineto_client_has_torch(pid_t pid);
+
 /* Why process PID does not ask, and what to type; always false. */
 bool lw_kineto_client_explain(pid_t pid, struct lw_error *err);
 

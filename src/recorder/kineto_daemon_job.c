@@ -16,6 +16,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "recorder/facts.h"
+#include "recorder/window_order.h"
 #include "sampler/os.h"
 
 #define MS 1000000ull
@@ -32,6 +34,7 @@ void lw_kineto_job_init(struct lw_kineto_job *job)
         .silence_ns = 15 * SECOND,
         .busy_ns = 60 * SECOND,
         .step_ns = 60 * SECOND,
+        .late_ns = 2 * SECOND,
     };
 }
 
@@ -39,6 +42,9 @@ static void release_process(struct lw_kineto_process *process, bool is_ordered)
 {
     if (process->pid_fd >= 0)
         close(process->pid_fd);
+    if (process->recorder)
+        lw_order_withdraw(process->pid, process->recorder);
+    lw_free(process->recorder);
     if (is_ordered)
         lw_kineto_folder_release(&process->folder);
     else
@@ -56,8 +62,7 @@ void lw_kineto_job_release(struct lw_kineto_job *job)
     lw_kineto_job_init(job);
 }
 
-LW_PRINTF(2, 3)
-static void say(const struct lw_kineto_job *job, const char *format, ...)
+void lw_kineto_job_say(const struct lw_kineto_job *job, const char *format, ...)
 {
     char text[1000];
     va_list list;
@@ -85,33 +90,67 @@ static bool is_same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+/* Add PROCESS, of which only how it gets its order is known. */
+static bool add_process(struct lw_kineto_job *job, struct lw_kineto_process process,
+                        struct lw_error *err)
+{
+    if (!lw_grow(&job->processes, &job->capacity, job->count + 1, sizeof(process), err))
+        return false;
+    process.image = lw_facts_image(process.pid);
+    process.pid_fd = pidfd_open(process.pid, 0);
+    if (process.pid_fd < 0)
+        return lw_fail_errno(err, "process %d", (int)process.pid);
+    if (!lw_kineto_folder_make(process.pid, &process.folder, err)) {
+        close(process.pid_fd);
+        return false;
+    }
+    job->processes[job->count++] = process;
+    return true;
+}
+
 static bool add_client(struct lw_kineto_job *job, pid_t pid,
                        struct lw_kineto_client *client, struct lw_error *err)
 {
     struct lw_kineto_process process = { .pid = pid, .inode = client->inode };
+    const struct lw_kineto_process *other = NULL;
 
+    for (size_t i = 0; i < job->count; i++)
+        if (!job->processes[i].recorder)
+            other = &job->processes[i];
     if (!lw_kineto_client_is_near(pid, client, err))
         return false;
-    if (job->count > 0 && !is_same_text(client->folder, job->daemon_folder))
+    if (other && !is_same_text(client->folder, job->daemon_folder))
         return lw_fail(err, LW_ERR_UNSUPPORTED,
                        "processes %d and %d look for their daemon at different places "
                        "(KINETO_IPC_SOCKET_DIR): attach to one at a time",
-                       (int)job->processes[0].pid, (int)pid);
-    if (!lw_grow(&job->processes, &job->capacity, job->count + 1, sizeof(process), err))
+                       (int)other->pid, (int)pid);
+    if (!add_process(job, process, err))
         return false;
-    process.pid_fd = pidfd_open(pid, 0);
-    if (process.pid_fd < 0)
-        return lw_fail_errno(err, "process %d", (int)pid);
-    if (!lw_kineto_folder_make(pid, &process.folder, err)) {
-        close(process.pid_fd);
-        return false;
-    }
-    if (job->count == 0) {
+    if (!other) {
         job->daemon_folder = client->folder;
         client->folder = NULL;
     }
-    job->processes[job->count++] = process;
+    job->asking_count++;
     return true;
+}
+
+/* Add process PID if it is recorded, and its agent takes orders. */
+static bool add_recorded(struct lw_kineto_job *job, pid_t pid, bool *added,
+                         struct lw_error *err)
+{
+    struct lw_kineto_process process = { .pid = pid };
+    const char *reason;
+
+    if (!lw_kineto_client_has_torch(pid))
+        return true;
+    if (!lw_order_find(pid, &process.recorder, &reason, err))
+        return false;
+    if (!process.recorder)
+        return true;
+    *added = add_process(job, process, err);
+    if (!*added)
+        lw_free(process.recorder);
+    return *added;
 }
 
 bool lw_kineto_job_add(struct lw_kineto_job *job, pid_t pid, bool *added,
@@ -121,6 +160,10 @@ bool lw_kineto_job_add(struct lw_kineto_job *job, pid_t pid, bool *added,
     bool done;
 
     *added = false;
+    if (!add_recorded(job, pid, added, err))
+        return false;
+    if (*added)
+        return true;
     if (!lw_kineto_client_find(pid, &client, err))
         return false;
     if (client.inode == 0 || is_known(job, client.inode)) {
@@ -132,39 +175,67 @@ bool lw_kineto_job_add(struct lw_kineto_job *job, pid_t pid, bool *added,
     return done;
 }
 
+/* What is waited for. */
+static void say_waiting(const struct lw_kineto_job *job)
+{
+    char who[40];
+
+    if (job->count == 1)
+        snprintf(who, sizeof(who), "process %d", (int)job->processes[0].pid);
+    else
+        snprintf(who, sizeof(who), "%zu processes", job->count);
+    if (job->asking_count == 0)
+        lw_kineto_job_say(job, "waiting for the next step of %s", who);
+    else
+        lw_kineto_job_say(job, "waiting for %s to ask, as %s every %d s", who,
+                          job->count == 1 ? "it does" : "they do",
+                          (int)(job->ask_ns / SECOND));
+}
+
+/* Those that ask get theirs when they do. */
+static bool give_orders(struct lw_kineto_job *job, struct lw_error *err)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        struct lw_kineto_process *process = &job->processes[i];
+
+        process->since_ns = job->began_ns;
+        if (process->recorder && !lw_order_give(process->pid, process->recorder,
+                                                &job->window, &process->folder, err))
+            return false;
+    }
+    return true;
+}
+
 bool lw_kineto_job_open(struct lw_kineto_job *job, struct lw_error *err)
 {
     uint64_t ahead_ns = job->ask_ns + 2 * job->tick_ns +
                         job->window.warmup_s * SECOND; /* till all have asked */
 
-    if (!lw_kineto_daemon_open(&job->daemon, job->daemon_folder, err))
+    if (job->asking_count > 0 &&
+        !lw_kineto_daemon_open(&job->daemon, job->daemon_folder, err))
         return false;
     job->began_ns = lw_clock_ns();
-    if (job->count > 1 && job->window.iterations == 0) {
+    if (job->asking_count > 0 && job->count > 1 && job->window.iterations == 0) {
         job->start_ns = job->began_ns + ahead_ns;
         job->window.start_ms = (lw_clock_wall_ns() + ahead_ns) / MS;
     }
-    for (size_t i = 0; i < job->count; i++)
-        job->processes[i].since_ns = job->began_ns;
-    if (job->count == 1)
-        say(job, "waiting for process %d to ask, as it does every %d s",
-            (int)job->processes[0].pid, (int)(job->ask_ns / SECOND));
-    else
-        say(job, "waiting for %zu processes to ask, as they do every %d s", job->count,
-            (int)(job->ask_ns / SECOND));
+    if (!give_orders(job, err))
+        return false;
+    say_waiting(job);
     return true;
 }
 
 /* ---- orders ------------------------------------------------------------------------- */
 
-static void enter(struct lw_kineto_process *process, enum lw_kineto_state state)
+void lw_kineto_process_enter(struct lw_kineto_process *process,
+                             enum lw_kineto_state state)
 {
     process->state = state;
     process->since_ns = lw_clock_ns();
 }
 
-LW_PRINTF(2, 3)
-static void give_up(struct lw_kineto_process *process, const char *format, ...)
+void lw_kineto_process_give_up(struct lw_kineto_process *process, const char *format,
+                               ...)
 {
     char text[sizeof(process->why.text)];
     va_list list;
@@ -173,7 +244,7 @@ static void give_up(struct lw_kineto_process *process, const char *format, ...)
     vsnprintf(text, sizeof(text), format, list);
     va_end(list);
     lw_fail(&process->why, LW_ERR_IO, "process %d %s", (int)process->pid, text);
-    enter(process, LW_KINETO_FAILED);
+    lw_kineto_process_enter(process, LW_KINETO_FAILED);
 }
 
 /* Is there still time to be ready for the common start? */
@@ -206,23 +277,25 @@ static void order(struct lw_kineto_job *job, struct lw_kineto_process *process,
         lw_kineto_window_add_order(&text, &job->window, file);
     if (file && lw_buf_check(&text, NULL) &&
         lw_kineto_daemon_answer(&job->daemon, message, text.bytes, text.len)) {
-        enter(process, LW_KINETO_ORDERED);
+        lw_kineto_process_enter(process, LW_KINETO_ORDERED);
         process->has_order = true;
         if (job->window.iterations > 0)
-            say(job, "process %d has its order: %llu iterations from its next one on",
+            lw_kineto_job_say(
+                job, "process %d has its order: %llu iterations from its next one on",
                 (int)process->pid, (unsigned long long)job->window.iterations);
         else
-            say(job, "process %d has its order: %.3g s of its time, in %.1f s",
-                (int)process->pid, (double)job->window.duration_ms / 1e3,
-                (double)(expected_end(job, process) - job->window.duration_ms * MS -
-                         lw_clock_ns()) /
-                    1e9);
+            lw_kineto_job_say(job,
+                              "process %d has its order: %.3g s of its time, in %.1f s",
+                              (int)process->pid, (double)job->window.duration_ms / 1e3,
+                              (double)(expected_end(job, process) -
+                                       job->window.duration_ms * MS - lw_clock_ns()) /
+                                  1e9);
     }
     lw_buf_release(&text);
     lw_free(file);
 }
 
-static bool has_ended(const struct lw_kineto_process *process)
+bool lw_kineto_process_has_ended(const struct lw_kineto_process *process)
 {
     struct pollfd poll_fd = { process->pid_fd, POLLIN, 0 };
 
@@ -250,9 +323,9 @@ static bool is_whole(struct lw_kineto_process *process, int fd, bool is_last_loo
 
 /* Look for the trace of PROCESS: if it is whole, PROCESS is done. *IS_BEGUN: there is at
  * least a part of it. */
-static bool find_trace(struct lw_kineto_process *process, bool *is_begun)
+bool lw_kineto_process_find_trace(struct lw_kineto_process *process, bool *is_begun)
 {
-    bool is_last_look = has_ended(process);
+    bool is_last_look = lw_kineto_process_has_ended(process);
     DIR *folder = opendir(process->folder.path);
     const struct dirent *entry;
 
@@ -275,7 +348,7 @@ static bool find_trace(struct lw_kineto_process *process, bool *is_begun)
         closedir(folder);
     if (process->trace) {
         process->has_order = false;
-        enter(process, LW_KINETO_DONE);
+        lw_kineto_process_enter(process, LW_KINETO_DONE);
     }
     return process->trace != NULL;
 }
@@ -286,14 +359,15 @@ static void refused(struct lw_kineto_job *job, struct lw_kineto_process *process
 {
     process->has_order = false;
     if (job->count > 1 || process->is_second) {
-        give_up(process, "took its order, but no window: a profiler of its own came "
-                         "first, or it was too busy to begin in time; try again");
+        lw_kineto_process_give_up(
+            process, "took its order, but no window: a profiler of its own came "
+                     "first, or it was too busy to begin in time; try again");
         return;
     }
-    say(job, "process %d did not begin in time; it gets another order",
-        (int)process->pid);
+    lw_kineto_job_say(job, "process %d did not begin in time; it gets another order",
+                      (int)process->pid);
     process->is_second = true;
-    enter(process, LW_KINETO_WAITING);
+    lw_kineto_process_enter(process, LW_KINETO_WAITING);
 }
 
 /* PROCESS has asked. */
@@ -310,15 +384,17 @@ static void hear(struct lw_kineto_job *job, struct lw_kineto_process *process,
             order(job, process, message);
             return;
         }
-        give_up(process, "asked too late for the common start, and is left out");
+        lw_kineto_process_give_up(
+            process, "asked too late for the common start, and is left out");
     } else if (process->state == LW_KINETO_WAITING && !was_busy) {
-        say(job, "process %d has a profiler of its own running; waiting for its end",
+        lw_kineto_job_say(
+            job, "process %d has a profiler of its own running; waiting for its end",
             (int)process->pid);
     } else if (process->state == LW_KINETO_ORDERED && message->is_idle &&
                job->window.iterations == 0 &&
                process->heard_ns > expected_end(job, process) + 3 * job->tick_ns) {
         /* While it takes the window and writes it, it is not idle. */
-        if (!find_trace(process, &is_begun) && !is_begun)
+        if (!lw_kineto_process_find_trace(process, &is_begun) && !is_begun)
             refused(job, process);
     }
     if (!lw_kineto_daemon_answer(&job->daemon, message, NULL, 0)) {
@@ -336,7 +412,7 @@ static void hear_all(struct lw_kineto_job *job)
 
         for (size_t i = 0; i < job->count; i++)
             if (message.pid > 0 && job->processes[i].pid == message.pid &&
-                !has_ended(&job->processes[i]))
+                !lw_kineto_process_has_ended(&job->processes[i]))
                 process = &job->processes[i];
         if (process && message.kind == LW_KINETO_REQUEST)
             hear(job, process, &message);
@@ -361,13 +437,15 @@ static bool is_stopped(pid_t pid)
 static void fall_silent(struct lw_kineto_process *process, uint64_t silence_ns)
 {
     if (is_stopped(process->pid))
-        give_up(process, "is stopped, and does not ask: let it go on (kill -CONT %d)",
-                (int)process->pid);
+        lw_kineto_process_give_up(
+            process, "is stopped, and does not ask: let it go on (kill -CONT %d)",
+            (int)process->pid);
     else
-        give_up(process,
-                "has not asked for %d s, though its torch should: is it at an "
-                "end, or does KINETO_CONFIG say how often?",
-                (int)(silence_ns / SECOND));
+        lw_kineto_process_give_up(
+            process,
+            "has not asked for %d s, though its torch should: is it at an "
+            "end, or does KINETO_CONFIG say how often?",
+            (int)(silence_ns / SECOND));
 }
 
 static void look_waiting(struct lw_kineto_job *job, struct lw_kineto_process *process,
@@ -378,10 +456,11 @@ static void look_waiting(struct lw_kineto_job *job, struct lw_kineto_process *pr
     if (process->heard_ns == 0 && waited_ns > job->silence_ns)
         fall_silent(process, job->silence_ns);
     else if (process->heard_ns > 0 && waited_ns > job->busy_ns)
-        give_up(process,
-                "has had a profiler of its own running for %d s: try again when "
-                "that is over",
-                (int)(job->busy_ns / SECOND));
+        lw_kineto_process_give_up(
+            process,
+            "has had a profiler of its own running for %d s: try again when "
+            "that is over",
+            (int)(job->busy_ns / SECOND));
 }
 
 static void look_ordered(struct lw_kineto_job *job, struct lw_kineto_process *process,
@@ -389,14 +468,15 @@ static void look_ordered(struct lw_kineto_job *job, struct lw_kineto_process *pr
 {
     bool is_begun;
 
-    if (find_trace(process, &is_begun) || is_begun)
+    if (lw_kineto_process_find_trace(process, &is_begun) || is_begun)
         return; /* if it writes, that takes what it takes */
     if (job->window.iterations > 0) {
         if (!process->is_busy && now_ns - process->since_ns > job->step_ns)
-            give_up(process,
-                    "has made no step of a torch optimizer in %d s, which is "
-                    "what --iterations counts; --duration needs none",
-                    (int)(job->step_ns / SECOND));
+            lw_kineto_process_give_up(
+                process,
+                "has made no step of a torch optimizer in %d s, which is "
+                "what --iterations counts; --duration needs none",
+                (int)(job->step_ns / SECOND));
     } else if (now_ns > expected_end(job, process) + job->silence_ns &&
                now_ns - process->heard_ns > job->silence_ns) {
         fall_silent(process, job->silence_ns);
@@ -407,18 +487,21 @@ bool lw_kineto_job_work(struct lw_kineto_job *job)
 {
     bool goes_on = false;
 
-    hear_all(job);
+    if (job->asking_count > 0)
+        hear_all(job);
     for (size_t i = 0; i < job->count; i++) {
         struct lw_kineto_process *process = &job->processes[i];
-        bool ended = has_ended(process);
+        bool ended = lw_kineto_process_has_ended(process);
 
-        if (process->state == LW_KINETO_WAITING)
+        if (process->recorder && process->state < LW_KINETO_DONE)
+            lw_kineto_recorded_look(job, process, lw_clock_ns());
+        else if (process->state == LW_KINETO_WAITING)
             look_waiting(job, process, lw_clock_ns());
         else if (process->state == LW_KINETO_ORDERED)
             look_ordered(job, process, lw_clock_ns());
         /* The look was after its end, so a trace that is not whole never will be. */
         if (ended && process->state < LW_KINETO_DONE)
-            give_up(process, "ended before its window was over");
+            lw_kineto_process_give_up(process, "ended before its window was over");
         goes_on |= process->state < LW_KINETO_DONE;
     }
     return goes_on;
@@ -428,5 +511,5 @@ bool lw_kineto_job_is_ordered(const struct lw_kineto_job *job, size_t index)
 {
     const struct lw_kineto_process *process = &job->processes[index];
 
-    return process->has_order && !has_ended(process);
+    return process->has_order && !lw_kineto_process_has_ended(process);
 }

@@ -100,14 +100,11 @@ void lw_listener_close(struct lw_listener *listener)
         close(listener->socket_fd);
     if (listener->fd >= 0)
         close(listener->fd);
-    if (listener->path)
-        unlink(listener->path);
-    if (listener->link)
-        unlink(listener->link);
-    if (listener->folder)
-        rmdir(listener->folder);
+    /* With the link in it, and orders that nobody took. */
+    if (listener->folder && !lw_file_remove_folder(listener->folder, NULL)) {
+        /* Somebody has put there what we may not remove. */
+    }
     lw_free(listener->path);
-    lw_free(listener->link);
     lw_free(listener->folder);
     memset(listener, 0, sizeof(*listener));
     listener->fd = listener->socket_fd = -1;
@@ -118,10 +115,10 @@ void lw_listener_show_run(struct lw_listener *listener, const char *path)
     char whole[PATH_MAX];
     char *link = lw_path_join(listener->folder, LW_AGENT_RUN_LINK, NULL);
 
-    if (link && realpath(path, whole) && symlink(whole, link) == 0)
-        listener->link = link;
-    else
-        lw_free(link);
+    if (link && realpath(path, whole) && symlink(whole, link) != 0) {
+        /* Then agents do without. */
+    }
+    lw_free(link);
 }
 
 bool lw_listener_accept(struct lw_listener *listener)

@@ -19,9 +19,8 @@ struct lw_guest {
 };
 
 struct lw_listener {
-    char *folder; /* owned; removed at close */
+    char *folder; /* owned; removed at close with all that is in it */
     char *path;   /* of the socket in it; owned */
-    char *link;   /* to the run's folder, in it; owned; NULL: none */
     int fd;       /* readable when somebody comes or speaks; -1: not open */
     int socket_fd;
     struct lw_guest guests[LW_LISTENER_GUESTS]; /* came, but have not said a word */

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "recorder/facts.h"
 
 /* Segments a small share of the maximum, so that thinning has something to take. */
@@ -378,6 +379,21 @@ static void take_sentence(struct lw_recorder *recorder, const struct lw_hello *h
     }
 }
 
+/* There is an order for a process (agent/layout.h): let its agent know. */
+static void pass_order(const struct lw_recorder *recorder, const struct lw_hello *hello)
+{
+    uint64_t pid;
+
+    if (!lw_text_u64(hello->text, hello->text_len, &pid))
+        return;
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        const struct lw_watched *watched = recorder->processes[i];
+
+        if (watched->pid == pid && watched->shared.bytes)
+            atomic_fetch_add(&lw_shared_header(&watched->shared)->orders, 1);
+    }
+}
+
 static void take_hello(struct lw_recorder *recorder, struct lw_hello *hello)
 {
     struct lw_error err = { LW_OK, "" };
@@ -388,6 +404,8 @@ static void take_hello(struct lw_recorder *recorder, struct lw_hello *hello)
             refuse(recorder, &err);
     } else if (hello->kind == LW_HELLO_REFUSED || hello->kind == LW_HELLO_NOTE) {
         take_sentence(recorder, hello);
+    } else if (hello->kind == LW_HELLO_ORDER) {
+        pass_order(recorder, hello);
     }
     lw_hello_close(hello);
 }

@@ -1,7 +1,8 @@
 """`lapwing attach --torch`: a window of torch's own profiler out of a running training.
 
-The trainings are real and know nothing of us; only how often their torch asks is set to
-every second instead of every five, and where, so that tests do not meet.
+The trainings are real and know nothing of us; only how often the torch of those that
+ask is to do so is set to every second instead of every five, and where, so that tests
+do not meet.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,9 +194,9 @@ def test_what_cannot_be_attached_to_is_told_what_it_lacks(
     refused = attach(lapwing, tmp_path, plain.pid)
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"lapwing: process {plain.pid} takes no orders: start it by 'lapwing run "
-        "--attachable', or with KINETO_USE_DAEMON=1 in its environment; without "
-        "--torch, lapwing attach samples it as it is\n"
+        f"lapwing: process {plain.pid} takes no orders: start it by 'lapwing run', or "
+        "with KINETO_USE_DAEMON=1 in its environment; without --torch, lapwing attach "
+        "samples it as it is\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -224,33 +225,168 @@ def test_ctrl_c_ends_the_waiting_and_leaves_nothing(
     assert not list(tmp_path.glob(".lapwing/runs/*.lap"))
 
 
-def test_a_job_of_lapwing_run_is_asked_through_it(
-    lapwing: str, torch_python: str, sockets: Path, tmp_path: Path
-) -> None:
-    """`lapwing run` answers until somebody attaches, and again after that."""
-    job = subprocess.Popen(
-        [lapwing, "run", "--attachable", "--no-summary", "-o", "job.lap", "--"]
-        + [torch_python, str(TRAINING)],
+@contextmanager
+def recorded(
+    lapwing: str, folder: Path, *words: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A training that plain `lapwing run` started, which knows nothing of attaching."""
+    process = subprocess.Popen(
+        [lapwing, "run", "--no-summary", "-o", "job.lap", "--", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=tmp_path,
-        env=environment() | {"KINETO_CONFIG": str(sockets / "kineto.conf")},
+        cwd=folder,
+        env=environment(),
+        start_new_session=True,
     )
     try:
-        assert job.stdout
-        pid = int(job.stdout.readline())
-        window = attach(lapwing, tmp_path, "--iterations", 2, "-o", "w.json", pid)
-        assert window.returncode == 0, window.stderr
-        assert events(tmp_path / "w.json", cat="cpu_op", name="aten::linear")
-        out, err = job.communicate(timeout=60)
+        yield process
     finally:
-        job.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.readline().rstrip("\n")
+
+
+def profiler_steps(path: Path) -> int:
+    """How many whole steps torch's profiler has marked."""
+    return len({e["name"] for e in events(path, ph="X") if "ProfilerS" in e["name"]})
+
+
+def test_a_job_of_lapwing_run_takes_windows_of_its_next_steps(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    """Any number of them, by steps or by time, with memory too; and it goes on as if
+    nobody had been there."""
+    with recorded(lapwing, tmp_path, torch_python, str(TRAINING)) as job:
+        pid = int(line_of(job))
+        words = ["--torch=shapes,memory,stack", "--iterations", "3", "-o", "w.json"]
+        window = attach(lapwing, tmp_path, *words, pid)
+        assert window.returncode == 0, window.stderr
+        second = attach(lapwing, tmp_path, "--duration", "200ms", job.pid)
+        assert second.returncode == 0, second.stderr
+        out, err = job.communicate(timeout=60)
     assert job.returncode == 0
-    assert int(out) > 1
-    # What is said is said by us: torch prints nothing.
-    assert all(line.startswith("lapwing: ") for line in err.splitlines()), err
+    assert int(out) > 6
+    # What is said is said by us, but for a warning of torch's that comes with memory.
+    others = [line for line in err.splitlines() if not line.startswith("lapwing: ")]
+    assert all("Memory block of unknown size" in line for line in others), err
+
+    trace = tmp_path / "w.json"
+    assert profiler_steps(trace) == 3
+    linear = events(trace, cat="cpu_op", name="aten::linear")
+    assert len(linear) == 3 * 3
+    assert linear[0]["args"]["Input Dims"][0] == [16, 32]
+    assert events(trace, name="[memory]")
+    assert any("train_step" in e["name"] for e in events(trace, cat="python_function"))
+    assert "recorded no memory" not in window.stderr
+
+    (run,) = tmp_path.glob(".lapwing/runs/*-attached_training.lap")
+    (trace,) = (run / "traces").iterdir()
+    assert trace.name == f"pid{pid}-000001.pt.trace.json.gz"
+    starts = [e["ts"] for e in events(trace, cat="cpu_op", name="aten::linear")]
+    assert max(starts) - min(starts) > 0.15e6
+    assert len(starts) == 3 * profiler_steps(trace)
+    assert not list(Path("/tmp").glob(f"lapwing-*/order-{pid}"))
+
+
+STORY = """
+import os, signal, sys, time, torch
+story = sys.argv[1]
+model = torch.nn.Linear(8, 8)
+def call():
+    with torch.no_grad():
+        model(torch.ones(2, 8))
+    time.sleep(0.01)
+    return torch.autograd._profiler_enabled()
+print(os.getpid(), flush=True)
+while not call():
+    pass
+# Now it is in a window.
+if story == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+elif story == "own":
+    with torch.profiler.profile():
+        call()
+elif story == "fork":
+    child = os.fork()
+    if child == 0:
+        call()
+        sys.exit()
+    assert os.waitpid(child, 0)[1] == 0
+while call():
+    pass
+print("over")
+"""
+
+
+@pytest.mark.parametrize(
+    ("story", "said"),
+    [
+        ("fork", ""),
+        ("kill", "ended before its window was over"),
+        ("own", "started torch's profiler itself in the window, and two cannot run"),
+    ],
+)
+def test_whatever_a_job_does_in_its_window_there_is_a_trace_or_a_sentence(
+    lapwing: str, torch_python: str, tmp_path: Path, story: str, said: str
+) -> None:
+    """It does not even train: its steps are the calls of a model."""
+    words = [torch_python, "-c", STORY, story]
+    with recorded(lapwing, tmp_path, *words) as job:
+        pid = int(line_of(job))
+        window = attach(lapwing, tmp_path, "--iterations", 5, "-o", "w.json", pid)
+        out, err = job.communicate(timeout=60)
+    assert window.returncode == (1 if said else 0), window.stderr
+    if said:
+        assert f"lapwing: process {pid} {said}" in window.stderr
+        assert [p.name for p in tmp_path.iterdir()] == ["job.lap"]
+    else:
+        assert profiler_steps(tmp_path / "w.json") == 5
+    assert out == ("" if story == "kill" else "over\n"), err
+    others = [line for line in err.splitlines() if not line.startswith("lapwing: ")]
+    # Kineto announces the program's own, and 3.12 and later warn of a fork.
+    known = {"own": "USDT:", "fork": "fork"}.get(story, "nothing")
+    assert all(known in line for line in others), err
+
+
+LAUNCHER = (
+    "import os, subprocess, sys, torch\n"
+    "ranks = [subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE,\n"
+    "    env=os.environ | {'RANK': str(rank), 'WORLD_SIZE': '2'})\n"
+    "    for rank in range(2)]\n"
+    "sys.stdin.read()\n"
+    "for rank in ranks: rank.communicate()\n"
+)
+
+
+def test_ranks_of_a_recorded_job_take_their_windows_at_one_time(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    """Two ranks below a launcher, which has torch as well, but makes no step."""
+    words = [torch_python, "-c", LAUNCHER, torch_python, str(TRAINING)]
+    with recorded(lapwing, tmp_path, *words, str(tmp_path / "meet")) as job:
+        for _ in range(2):
+            line_of(job)
+        done = attach(lapwing, tmp_path, "--iterations", 4, "-o", "w.lap", job.pid)
+        assert done.returncode == 0, done.stderr
+        job.communicate(timeout=60)
+    assert job.returncode == 0
+    assert "1 of 3 processes made no step meanwhile" in done.stderr
+    traces = sorted((tmp_path / "w.lap" / "traces").iterdir())
+    names = [f"rank{rank}-000001.pt.trace.json.gz" for rank in range(2)]
+    assert [trace.name for trace in traces] == names
+    spans = []
+    for trace in traces:
+        assert profiler_steps(trace) == 4
+        ops = [e["ts"] for e in events(trace, cat="cpu_op")]
+        spans.append((min(ops), max(ops)))
+    assert min(end for _, end in spans) > max(start for start, _ in spans)
 
 
 @pytest.mark.skipif(not IS_LONG, reason="LAPWING_LONG is not set")
@@ -258,15 +394,7 @@ def test_ranks_take_their_windows_at_one_time(
     lapwing: str, torch_python: str, sockets: Path, tmp_path: Path
 ) -> None:
     """Two ranks below a launcher, which has torch as well, but runs no op."""
-    launcher = (
-        "import os, subprocess, sys, torch\n"
-        "ranks = [subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE,\n"
-        "    env=os.environ | {'RANK': str(rank), 'WORLD_SIZE': '2'})\n"
-        "    for rank in range(2)]\n"
-        "sys.stdin.read()\n"
-        "for rank in ranks: rank.communicate()\n"
-    )
-    words = [torch_python, "-c", launcher, torch_python, str(TRAINING)]
+    words = [torch_python, "-c", LAUNCHER, torch_python, str(TRAINING)]
     job = subprocess.Popen(
         [*words, str(tmp_path / "meet")],
         stdin=subprocess.PIPE,

@@ -206,6 +206,18 @@ def test_lapwing_torch_puts_its_windows_into_the_run(
     assert "aten::addmm" in {row["name"] for row in ops["rows"]}
 
 
+def test_what_the_program_says_is_a_step_bounds_windows(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    schedule = "wait=1,warmup=0,active=2"
+    run = train(lapwing, torch_python, tmp_path, schedule, STEPS, "said")
+    assert run.done.stdout == weights(torch_python), run.done.stderr
+    assert run.steps() == [["ProfilerStep#1", "ProfilerStep#2"]]
+    (trace,) = run.traces()
+    names = [event.get("name") for event in trace["traceEvents"]]
+    assert names.count("Optimizer.step#SGD.step") == 2 * 2
+
+
 def test_where_a_gpu_is_used_there_is_a_window_by_itself(
     lapwing: str, torch_python: str, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@
 STORY is what happens in step AT: `own` (the program profiles a step itself), `fork` (a
 child changes its own parameters, and ends), `kill` (by SIGKILL), `mine`
 (lapwing.torch.profile over everything), `gpu` (torch says that it uses one, though it
-does not), `plain` (nothing).
+does not), `said` (lapwing.step() says what a step is: two of those), `plain` (nothing).
 """
 
 import hashlib
@@ -13,8 +13,11 @@ import os
 import signal
 import sys
 
+import lapwing
 import torch
 from torch import nn
+
+begin_step = lapwing.step
 
 
 def make():
@@ -58,7 +61,7 @@ def pretend_to_use_a_gpu():
 
     torch.version.cuda = "12.8"
     torch.cuda.is_initialized = lambda: True
-    _lapwing_window.start(agent.config, torch)
+    _lapwing_window.start(agent.config, torch, agent)
 
 
 def main():
@@ -82,6 +85,8 @@ def main():
             happen(story, model, optimizer)
         if number == fails_at:
             raise RuntimeError("as asked for")
+        if story == "said" and number % 2 == 0:
+            begin_step()
         train(model, optimizer)
         if story == "mine":
             profile.step()

@@ -269,60 +269,6 @@ TEST(a_folder_that_is_too_long_or_not_there_is_a_sentence)
               "/nowhere/at/all/dynolog: cannot listen: No such file or directory");
 }
 
-TEST(an_idle_daemon_lends_its_place)
-{
-    struct lw_kineto_message message;
-    struct lw_kineto_daemon idle, attached, second;
-    struct asker asker;
-    char folder[40], inside[40], text[100];
-
-    make_folder(folder);
-    snprintf(inside, sizeof(inside), "%.30s/t", folder);
-    CHECK(lw_kineto_idle_open(&idle, inside, NULL));
-    open_asker(&asker, inside);
-    CHECK(ask(&asker, 3));
-    lw_kineto_idle_answer(&idle);
-    CHECK_EQ(take_answer(&asker, MSG_DONTWAIT, text, sizeof(text)), 0);
-
-    CHECK(lw_kineto_daemon_open(&attached, inside, NULL));
-    CHECK(!lw_kineto_daemon_open(&second, inside, NULL)); /* one at a time */
-    CHECK(ask(&asker, 3));
-    CHECK(!lw_kineto_daemon_next(&idle, &message));
-    CHECK(lw_kineto_daemon_next(&attached, &message));
-    CHECK(lw_kineto_daemon_answer(&attached, &message, "A=1", 3));
-    CHECK_EQ(take_answer(&asker, MSG_DONTWAIT, text, sizeof(text)), 3);
-    lw_kineto_daemon_close(&attached);
-
-    CHECK(ask(&asker, 3));
-    CHECK(lw_kineto_daemon_next(&idle, &message));
-    close(asker.fd); /* as a job that is killed: its socket stays */
-    lw_kineto_idle_close(&idle, inside);
-    CHECK(rmdir(folder) == 0);
-}
-
-TEST(the_place_of_one_that_was_killed_in_it_is_free)
-{
-    struct sockaddr_un address;
-    struct lw_kineto_daemon idle, attached;
-    struct asker asker;
-    char folder[40], inside[40];
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    make_folder(folder);
-    snprintf(inside, sizeof(inside), "%.30s/t", folder);
-    CHECK(lw_kineto_idle_open(&idle, inside, NULL));
-    open_asker(&asker, inside);
-    address = socket_in(inside, "attached");
-    CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
-    close(fd);
-    CHECK(lw_kineto_daemon_open(&attached, inside, NULL));
-    CHECK(ask(&asker, 3));
-    lw_kineto_daemon_close(&attached);
-    close_asker(&asker);
-    lw_kineto_idle_close(&idle, inside);
-    CHECK(rmdir(folder) == 0);
-}
-
 /* Others on the machine may be using the name for a moment. */
 static bool open_abstract(struct lw_kineto_daemon *daemon)
 {

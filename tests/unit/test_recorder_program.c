@@ -185,33 +185,6 @@ TEST(our_folder_comes_first_on_the_python_path)
     check_python_path("PYTHONPATH=/a::/inn:", "/in:/a::/inn:");
 }
 
-TEST(torch_asks_us_unless_it_has_somebody_to_ask)
-{
-    char *plain[] = { "KINETO_IPC_SOCKET_DIR=/old", NULL };
-    char *asking[] = { "KINETO_USE_DAEMON=2", "KINETO_IPC_SOCKET_DIR=/dyno", NULL };
-    char *loud[] = { "KINETO_LOG_LEVEL=0", NULL };
-    struct lw_inject_options options = { .socket = "/s", .kineto = "/s/torch" };
-    char **made = lw_inject_environment(plain, "/in", &options, NULL);
-
-    CHECK_STR(find_variable(made, "KINETO_USE_DAEMON"), "1");
-    CHECK_STR(find_variable(made, "KINETO_IPC_SOCKET_DIR"), "/s/torch");
-    CHECK_STR(find_variable(made, "KINETO_LOG_LEVEL"), "99");
-    lw_free(made);
-    made = lw_inject_environment(asking, "/in", &options, NULL);
-    CHECK_STR(find_variable(made, "KINETO_USE_DAEMON"), "2");
-    CHECK_STR(find_variable(made, "KINETO_IPC_SOCKET_DIR"), "/dyno");
-    CHECK(!find_variable(made, "KINETO_LOG_LEVEL"));
-    lw_free(made);
-    made = lw_inject_environment(loud, "/in", &options, NULL);
-    CHECK_STR(find_variable(made, "KINETO_LOG_LEVEL"), "0");
-    lw_free(made);
-    options.kineto = NULL;
-    made = lw_inject_environment(plain, "/in", &options, NULL);
-    CHECK(!find_variable(made, "KINETO_USE_DAEMON"));
-    CHECK_STR(find_variable(made, "KINETO_IPC_SOCKET_DIR"), "/old");
-    lw_free(made);
-}
-
 static void touch(const char *folder, const char *name)
 {
     char *path = lw_path_join(folder, name, NULL);

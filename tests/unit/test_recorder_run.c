@@ -11,6 +11,7 @@
 #include "agent/handover.h"
 #include "agent/ticks.h"
 #include "recorder/recorder.h"
+#include "recorder/window_order.h"
 #include "recorder_agent.h"
 
 static struct lw_recorder recorder;
@@ -322,6 +323,25 @@ TEST(sentences_of_processes_are_kept_for_the_report)
     CHECK_EQ(lost(profile, "Python 3.8 is too old"), 3);
     CHECK_STR(lw_profile_fact(profile, "note"), "one; two");
     lw_profile_free(profile);
+}
+
+TEST(an_order_reaches_the_process_that_it_is_for)
+{
+    struct lw_kineto_folder place = { "/out", "/in" };
+    struct lw_kineto_window window = { .iterations = 1 };
+    struct agent agent;
+
+    open_recorder(0);
+    agent_open(&agent, 0);
+    CHECK(hand_over(&agent.region, "", 0, 0));
+    CHECK(lw_order_give(1, recorder.listener.path, &window, &place, NULL));
+    work(120, 0);
+    CHECK_EQ(atomic_load(&agent.region.header->orders), 0);
+    CHECK(lw_order_give(getpid(), recorder.listener.path, &window, &place, NULL));
+    work(120, 0);
+    CHECK_EQ(atomic_load(&agent.region.header->orders), 1);
+    lw_profile_free(close_recorder()); /* with the orders that nobody took */
+    agent_close(&agent);
 }
 
 TEST(a_process_that_says_hello_again_has_replaced_itself)

@@ -6,6 +6,7 @@ torch, prints or raises.
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 from typing import Any
 
@@ -15,15 +16,55 @@ def imported(torch: ModuleType, agent: Any, folder: str, config: str) -> None:
     FOLDER is where this file is."""
     agent.watch_steps(torch)
     agent.watch_ops(torch)
-    if ",torch=" in config:
-        _take_windows(torch, folder, config)
+    if ",steps=1" in config:
+        _Profiler(torch, agent, folder, config).start()
 
 
-def _take_windows(torch: ModuleType, folder: str, config: str) -> None:
-    """Of torch's own profiler, as CONFIG says."""
-    from _frozen_importlib_external import SourceFileLoader
+class _Profiler:
+    """torch's own, as the run's options or somebody who attaches want it."""
 
-    loader = SourceFileLoader("_lapwing_window", folder + "/_lapwing_window.py")
-    windows = ModuleType("_lapwing_window")  # not in sys.modules
-    loader.exec_module(windows)
-    windows.start(config, torch)
+    def __init__(self, torch: ModuleType, agent: Any, folder: str, config: str) -> None:
+        self.torch = torch
+        self.agent = agent
+        self.folder = folder
+        self.config = config
+        self.modules: dict[str, Any] = {}
+        self.windows: Any = None
+
+    def start(self) -> None:
+        self.agent.on_order(self.ordered)
+        if ",torch=" in self.config:
+            window = self.load("_lapwing_window")
+            self.windows = window.start(self.config, self.torch, self.agent)
+
+    def load(self, name: str) -> Any:
+        """A module of this folder, which is not in sys.modules."""
+        from _frozen_importlib_external import SourceFileLoader
+
+        if name not in self.modules:
+            loader = SourceFileLoader(name, f"{self.folder}/{name}.py")
+            module = ModuleType(name)
+            loader.exec_module(module)
+            self.modules[name] = module
+        return self.modules[name]
+
+    def ordered(self) -> None:
+        """There may be an order for this process."""
+        window, order = self.load("_lapwing_window"), self.load("_lapwing_order")
+        socket_folder = os.path.dirname(window.socket_of(self.config))
+        path = os.path.join(socket_folder, f"order-{os.getpid()}")
+        if self.windows is None:
+            windows = window.Windows(self.torch, self.agent)
+            try:
+                windows.start()
+                windows.find_foreign()
+            except AttributeError as error:
+                if refused := order.read(path, window.FLAGS):
+                    refused.fail(
+                        f"has torch {self.torch.__version__}, which lacks what its "
+                        f"profiler is driven by ({error}): {window.OLDEST} and later "
+                        "have it"
+                    )
+                return
+            self.windows = windows
+        order.take(path, self.windows, window)

@@ -1,11 +1,13 @@
 """Windows of torch's profiler, for the run that records this process.
 
 Two things are here. What `lapwing run --torch` does in an unmodified script: torch's
-own profiler is started and stopped at the boundaries of steps, as a schedule says, and
-what it saw is put into the run. And the way in, which lapwing.torch.profile uses too:
-torch writes its trace into the run's folder (src/lap/traces.h says under which names).
+own profiler is started and stopped at the boundaries of steps, as a plan says (a
+schedule, or an order: _lapwing_order.py), and what it saw is put where it was asked
+for. And the way into the run, which lapwing.torch.profile uses too: torch writes its
+trace into the run's folder (src/lap/traces.h says under which names).
 
-It runs in somebody else's program: nothing here raises into it or prints, and between
+It runs in somebody else's program: nothing here raises into it or prints. Where steps
+end the agent says (python/_lapwing/steps_bounds.c), as long as somebody asks; between
 windows a step costs one comparison. Kineto can serve one profiler at a time; the
 program's own comes first, and ours steps aside.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import os
 import re
 import socket
@@ -26,6 +29,7 @@ from typing import Any
 
 OLDEST = "2.6"  # what tests/live/test_torch_windows.py has seen work
 NEVER = sys.maxsize
+SILENT = 99  # no message of Kineto's is so grave
 
 NUMBERS = ("wait", "warmup", "active", "repeat", "skip_first", "skip_first_wait")
 FLAGS = {
@@ -165,16 +169,10 @@ def parse(config: str) -> tuple[bool, Schedule, dict[str, bool]] | None:
     return "auto" in text.split(";"), Schedule(numbers), flags
 
 
-# ---- windows -------------------------------------------------------------------------
+class Scheduled:
+    """The windows that a schedule asks for, which go into the run."""
 
-
-class Windows:
-    """The windows of one process.
-
-    Its hooks (hook(), below) tell it when a loader is asked for a batch and when an
-    optimizer has made a step. A step of the training is a batch with which an optimizer
-    stepped; without a loader it ends with the last of the optimizers that take turns.
-    """
+    takes_calls = False  # they are no steps of a training
 
     def __init__(
         self,
@@ -189,142 +187,246 @@ class Windows:
         self.only_gpu = only_gpu
         self.schedule = schedule
         self.flags = flags
-        self.begin()
-
-    def begin(self) -> None:
-        """As if nothing had happened."""
-        self.thread = 0  # of the training; 0: not known yet
-        self.number = 0  # of the step that runs
-        self.next = self.schedule.next_window(0)
-        self.by_loader = False  # batches bound the steps, else optimizers
-        self.has_trained = False  # in the step that runs
-        self.optimizers: list[int] = []  # that take turns; the last ends a step
-        self.profile: Any = None  # torch's, in a window of ours
-        self.is_ours = False  # it is us who call torch
-        self.has_foreign = False  # the program has a profiler of its own
-        self.has_said = False
         self.saved = 0
+        self.has_said = False
+        self.number = 0  # of the step that runs
+        self.next = schedule.next_window(0)
 
-    def begin_in_child(self) -> None:
-        """After a fork. A window that is open is the parent's, and so this process's
-        torch believes for ever that it is being profiled: then it has none."""
-        had_profiler = self.profile is not None or self.has_foreign
-        self.begin()
-        self.has_said = True  # the parent speaks for the program
-        if had_profiler:
-            self.next = NEVER
+    def is_due(self, number: int) -> bool:
+        self.number = number
+        if number < self.next:
+            return False
+        if self.only_gpu and not self.torch.cuda.is_initialized():
+            self.next = self.schedule.next_window(number + 1)
+            return False
+        return True
 
-    # ---- boundaries ----
-
-    def on_data(self) -> None:
-        """A loader is asked for a batch."""
-        if not self.by_loader:
-            self.by_loader = True
-            if self.optimizers:
-                return  # it has trained without: this step ends as they did
-            self.number -= 1  # the first step begins here
-        elif not self.has_trained and self.optimizers:
-            return  # a batch to evaluate with, or one of several before an update
-        self.has_trained = False
-        self.step()
-
-    def on_optimizer(self, optimizer: object) -> None:
-        """An optimizer has made a step."""
-        self.has_trained = True
-        key = id(optimizer)
-        is_known = key in self.optimizers
-        ends = not self.optimizers or (is_known and key == self.optimizers[-1])
-        if not is_known:
-            self.optimizers = [*self.optimizers[-15:], key]
-        if ends and not self.by_loader:
-            self.step()
-
-    def step(self) -> None:
-        """A step has ended, and the next begins. Whatever goes wrong is only told."""
-        self.number += 1
-        if self.number < self.next and self.profile is None:
-            return
-        try:
-            self._step()
-        except Exception as error:
-            self._give_up(error)
-
-    def _step(self) -> None:
-        schedule = self.schedule
-        if self.thread and self.thread != threading.get_ident():
-            self.number -= 1  # not the training that has the window
-            return
-        if self.profile is not None:
-            if schedule.place(self.number - 1) != schedule.period - 1:
-                self._call(self.profile.step)
-                return
-            self._close()
-            self.next = schedule.next_window(self.number)
-        if self.number >= self.next:
-            self._open()
-
-    # ---- one window ----
-
-    def _open(self) -> None:
-        torch = self.torch
-        if self.only_gpu and not torch.cuda.is_initialized():
-            self.next = self.schedule.next_window(self.number + 1)
-            return
-        if self.has_foreign or torch.autograd._profiler_enabled():
-            self._step_aside()
-            return
-        actions = torch.profiler.ProfilerAction
+    def begin(self, number: int) -> None:
+        # If we are killed in the window, the recorder sees that there was one.
         with open(hidden_path(traces_folder(self.config)), "wb"):
-            pass  # if we are killed in the window, the recorder sees that there was one
-        self.thread = threading.get_ident()
-        # One for each window: torch warns where one is used again.
-        profile = torch.profiler.profile(
-            schedule=lambda step: self.schedule.action(step, actions),
-            on_trace_ready=self._save,
-            **self.flags,
-        )
-        # It begins with this step, not with the program's first.
-        profile.step_num = self.number
-        profile.current_action = self.schedule.action(self.number, actions)
-        profile._prev_schedule_action = profile.current_action
-        self.profile = profile
-        self._call(profile.start)
-        let_kineto_speak()
+            pass
 
-    def _close(self) -> None:
-        """End the window that is open; what it has recorded is saved."""
-        profile, self.profile = self.profile, None
-        self.thread = 0
-        try:
-            self._call(profile.stop)
-        finally:
-            self._forget()
+    def action(self, step: int, actions: Any) -> Any:
+        return self.schedule.action(step, actions)
 
-    def _call(self, method: Callable[[], None]) -> None:
-        self.is_ours = True
-        try:
-            method()
-        finally:
-            self.is_ours = False
+    def goes_on(self, number: int) -> bool:
+        self.number = number
+        return self.schedule.place(number - 1) != self.schedule.period - 1
 
-    def _save(self, profile: Any) -> None:
-        schedule = self.schedule
-        ended = schedule.place(self.number - 1) == schedule.period - 1
-        if not ended and schedule.place(self.number) == schedule.wait + schedule.warmup:
+    def save(self, profile: Any) -> None:
+        schedule, number = self.schedule, self.number
+        ended = schedule.place(number - 1) == schedule.period - 1
+        if not ended and schedule.place(number) == schedule.wait + schedule.warmup:
             return  # the program ended in the first of its steps
         put_in_run(self.config, profile.profiler.export_chrome_trace)
         self.saved += 1
 
-    def _forget(self) -> None:
+    def end(self) -> None:
         """Nothing of a window is in the run's folder any more, but what was saved."""
+        self.next = self.schedule.next_window(self.number)
         with suppress(OSError):
             os.unlink(hidden_path(traces_folder(self.config)))
 
-    # ---- trouble ----
-
-    def _say(self, sentence: str) -> None:
+    def say(self, sentence: str) -> None:
         self.has_said = True
         note(self.config, sentence)
+
+    def step_aside(self) -> None:
+        """The program profiles itself: what is left of this window is its own."""
+        rest = self.schedule.period - self.schedule.place(self.number)
+        self.next = self.schedule.next_window(self.number + rest)
+        self.say(
+            "the program ran torch's profiler itself, and two cannot run at once: a "
+            "window of --torch was left out"
+        )
+
+    def wait(self) -> None:
+        self.step_aside()
+
+    def give_up(self, error: Exception) -> None:
+        self.next = NEVER
+        self.say(
+            "no more windows of torch's profiler: "
+            f"{type(error).__name__}: {str(error)[:300]}"
+        )
+
+    def finish(self) -> None:
+        if not (self.saved or self.only_gpu or self.has_said) and self.number > 0:
+            first = self.schedule.next_window(0) + self.schedule.warmup
+            self.say(
+                "no window of torch's profiler was recorded: the program ended in "
+                f"step {self.number}, and the schedule records from step {first} on"
+            )
+
+    def begin_in_child(self, can_profile: bool) -> Scheduled | None:
+        """What a forked child is to do; the parent speaks for the program."""
+        if not can_profile:
+            return None
+        parts = (self.config, self.torch, self.only_gpu, self.schedule, self.flags)
+        child = Scheduled(*parts)
+        child.has_said = True
+        return child
+
+
+# ---- windows -------------------------------------------------------------------------
+
+
+class Windows:
+    """torch's profiler in this process: one window at a time, each of whole steps."""
+
+    def __init__(self, torch: Any, agent: Any) -> None:
+        self.torch = torch
+        self.agent = agent
+        self.schedule: Scheduled | None = None
+        self.order: Any = None  # of _lapwing_order.py
+        self.can_profile = True
+        self.log_level = 0  # Kineto's own
+        self.has_woken_kineto = False
+        self.begin()
+
+    def begin(self) -> None:
+        """As if nothing had happened."""
+        self.thread = 0  # of the window
+        self.number = 0  # of the step that runs
+        self.plan: Any = None  # of the window that is open
+        self.profile: Any = None  # torch's, in it
+        self.is_ours = False  # it is us who call torch
+        self.has_foreign = False  # the program has a profiler of its own
+
+    def start(self) -> None:
+        """AttributeError: this torch cannot be driven."""
+        self.watch_out()
+        os.register_at_fork(after_in_child=self.begin_in_child)
+        atexit.register(self.finish)
+
+    def begin_in_child(self) -> None:
+        """After a fork. A window that is open is the parent's, but this process's torch
+        believes that it is being profiled, and would crash at its end: it is told that
+        it is not. Where that cannot be, it has no windows."""
+        profile, is_mine = self.profile, self.thread == threading.get_ident()
+        try:
+            if profile is not None and is_mine:
+                profile.on_trace_ready = None
+                self._call(profile.stop)
+            self.can_profile = not self.has_foreign and (profile is None or is_mine)
+        except Exception:
+            self.can_profile = False
+        self.begin()
+        self.order = None
+        if self.schedule is not None:
+            self.schedule = self.schedule.begin_in_child(self.can_profile)
+        self.listen()
+
+    def listen(self) -> None:
+        """Hear of steps as long as there is something to do at them."""
+        wanted = self.schedule is not None or self.order is not None
+        self.agent.on_step(self.step if wanted else None)
+
+    # ---- steps ----
+
+    def step(self, is_first: bool, is_call: bool) -> None:
+        """A step has ended (unless it is the first) and the next begins, or, if it
+        IS_CALL, might. Whatever goes wrong is only told."""
+        if self.is_ours:
+            return
+        schedule = self.schedule
+        if not (is_first or is_call):
+            self.number += 1
+        if (
+            self.plan is None
+            and self.order is None
+            and schedule is not None
+            and self.number < schedule.next
+        ):
+            schedule.number = self.number
+            return
+        try:
+            self._step(is_call)
+        except Exception as error:
+            self._give_up(error)
+
+    def _step(self, is_call: bool) -> None:
+        plan = self.plan
+        if plan is not None:
+            if self.thread != threading.get_ident():
+                self.number -= not is_call  # not the training that has the window
+                return
+            if is_call and not plan.takes_calls:
+                return
+            if plan.goes_on(self.number):
+                self._call(self.profile.step)
+                return
+            self._close()
+        for plan in (self.order, self.schedule):
+            if plan is None or (is_call and not plan.takes_calls):
+                continue
+            if plan.is_due(self.number):
+                self._open(plan)
+                break
+        if self.order is not None and self.order.is_over:
+            self.order = None
+            self.listen()
+
+    # ---- one window ----
+
+    def _open(self, plan: Any) -> None:
+        torch = self.torch
+        if self.has_foreign or torch.autograd._profiler_enabled():
+            plan.wait()
+            return
+        actions = torch.profiler.ProfilerAction
+        self.plan = plan
+        self.thread = threading.get_ident()
+        plan.begin(self.number)
+        # One for each window: torch warns where one is used again.
+        profile = torch.profiler.profile(
+            schedule=lambda step: plan.action(step, actions),
+            on_trace_ready=plan.save,
+            **plan.flags,
+        )
+        # It begins with this step, not with the program's first.
+        profile.step_num = self.number
+        profile.current_action = plan.action(self.number, actions)
+        profile._prev_schedule_action = profile.current_action
+        self.profile = profile
+        self._call(profile.start)
+        self._stop_thread()
+
+    def _close(self) -> None:
+        """End the window that is open; what it has recorded is saved."""
+        plan, profile = self.plan, self.profile
+        self.plan = self.profile = None
+        try:
+            self._call(profile.stop)
+        finally:
+            plan.end()
+
+    def _call(self, method: Callable[[], None]) -> None:
+        self.is_ours = True
+        self._hush()
+        try:
+            method()
+        finally:
+            self.agent.set_kineto_log(self.torch._C.__file__, self.log_level)
+            self.is_ours = False
+
+    def _hush(self) -> bool:
+        """Keep Kineto from printing "USDT: ... profiler_start" (2.13 does) for a window
+        that the program knows nothing of. Was it not silent?"""
+        level = self.agent.set_kineto_log(self.torch._C.__file__, SILENT)
+        if level != SILENT:
+            self.log_level = level
+        return bool(level != SILENT)
+
+    def _stop_thread(self) -> None:
+        """If Kineto has just come to life, for us, it has a thread that waits for
+        orders. A forked child, which has it not, would wait for it at its end for ever
+        (~ConfigLoader of torch 2.13)."""
+        if self.has_woken_kineto and "KINETO_USE_DAEMON" not in os.environ:
+            self.agent.stop_kineto_thread(self.torch._C.__file__)
+        self.has_woken_kineto = False
+
+    # ---- trouble ----
 
     def _abandon(self) -> None:
         """End the window that is open, if one is, and save nothing."""
@@ -332,24 +434,13 @@ class Windows:
             self.profile.on_trace_ready = None
             self._close()
 
-    def _step_aside(self) -> None:
-        """The program profiles itself: what is left of this window is its own."""
-        self._abandon()
-        rest = self.schedule.period - self.schedule.place(self.number)
-        self.next = self.schedule.next_window(self.number + rest)
-        self._say(
-            "the program ran torch's profiler itself, and two cannot run at once: a "
-            "window of --torch was left out"
-        )
-
     def _give_up(self, error: Exception) -> None:
-        self.next = NEVER
+        plan = self.plan or self.order or self.schedule
         with suppress(Exception):
             self._abandon()
-        self._say(
-            "no more windows of torch's profiler: "
-            f"{type(error).__name__}: {str(error)[:300]}"
-        )
+        self.plan = None
+        if plan is not None:
+            plan.give_up(error)
 
     # ---- the program's own profiler ----
 
@@ -364,22 +455,40 @@ class Windows:
         ):
             setattr(module, name, self._announced(getattr(module, name), starts))
 
+    def find_foreign(self) -> None:
+        """Now that the program runs: one that is about to start says so nowhere but in
+        itself, and there is one if anybody counts its steps."""
+        torch = self.torch
+        if "ProfilerStep" in torch.autograd.profiler.KinetoStepTracker._step_dict:
+            warmup = torch.profiler.ProfilerAction.WARMUP
+            self.has_foreign = any(
+                isinstance(thing, torch.profiler.profile)
+                and thing.current_action == warmup
+                for thing in gc.get_objects()
+            )
+
     def _announced(self, original: Any, starts: bool) -> Any:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
             if not self.is_ours:
                 self._foreign(starts)
-            return original(*args, **kwargs)
+                return original(*args, **kwargs)
+            result = original(*args, **kwargs)
+            if starts and self._hush():  # it has just chosen its level
+                self.has_woken_kineto = True
+            return result
 
         return call
 
     def _foreign(self, starts: bool) -> None:
         self.has_foreign = starts
-        if starts and self.profile is not None:
+        plan = self.plan
+        if starts and plan is not None:
             try:
-                self._step_aside()
+                self._abandon()
+                plan.step_aside()
             except Exception as error:
-                self._give_up(error)
+                plan.give_up(error)
 
     # ---- the end ----
 
@@ -389,65 +498,10 @@ class Windows:
         try:
             if self.profile is not None:
                 self._close()
-            if not (self.saved or self.only_gpu or self.has_said) and self.number > 0:
-                first = self.schedule.next_window(0) + self.schedule.warmup
-                self._say(
-                    "no window of torch's profiler was recorded: the program ended in "
-                    f"step {self.number}, and the schedule records from step {first} on"
-                )
+            if self.schedule is not None:
+                self.schedule.finish()
         except Exception as error:
             self._give_up(error)
-
-
-LOG_LEVEL = "KINETO_LOG_LEVEL"
-
-
-def hush_kineto() -> None:
-    """Keep Kineto from printing "USDT: ... profiler_start" (2.13 does) for windows that
-    the program knows nothing of. It looks at this once, when its first profiler starts;
-    os.environ does not show it. Now, because who changes the environment later may meet
-    a thread that reads it."""
-    if LOG_LEVEL not in os.environ:
-        os.putenv(LOG_LEVEL, "99")
-
-
-def let_kineto_speak() -> None:
-    """It has looked: child programs shall not find what was not there."""
-    if LOG_LEVEL not in os.environ:
-        os.unsetenv(LOG_LEVEL)
-
-
-def hook(windows: Windows, torch: Any) -> None:
-    """Have the loaders and optimizers of TORCH tell WINDOWS what they do.
-
-    Not by torch's hooks for optimizers, which run inside the range that torch announces
-    for a step: a window that begins or ends in there would cut it in two."""
-    is_compiling = torch.compiler.is_compiling  # dynamo sees a constant, and no call
-    batches = torch.utils.data.dataloader._BaseDataLoaderIter
-    next_batch = batches.__next__
-    optimizers = torch.optim.Optimizer
-    make_step = optimizers.profile_hook_step
-
-    @functools.wraps(next_batch)
-    def __next__(self: Any) -> Any:  # noqa: N807
-        windows.on_data()
-        return next_batch(self)
-
-    @functools.wraps(make_step)
-    def profile_hook_step(function: Any) -> Any:
-        inner = make_step(function)
-
-        @functools.wraps(inner)
-        def step(*args: Any, **kwargs: Any) -> Any:
-            result = inner(*args, **kwargs)
-            if not is_compiling():
-                windows.on_optimizer(args[0])
-            return result
-
-        return step
-
-    batches.__next__ = __next__
-    optimizers.profile_hook_step = staticmethod(profile_hook_step)
 
 
 def crashes_with_stacks(torch: Any) -> bool:
@@ -458,7 +512,7 @@ def crashes_with_stacks(torch: Any) -> bool:
     return tuple(int(number) for number in numbers[:2]) < (2, 7)
 
 
-def start(config: str, torch: Any) -> Windows | None:
+def start(config: str, torch: Any, agent: Any) -> Windows | None:
     """Take windows in this process, if LAPWING_AGENT's text CONFIG asks for any. TORCH
     is the module, which the program has just imported."""
     asked = parse(config)
@@ -474,10 +528,10 @@ def start(config: str, torch: Any) -> Windows | None:
             f"torch {torch.__version__} crashes when its profiler records stacks on "
             "Python 3.13 and later: the windows are without them",
         )
-    windows = Windows(config, torch, only_gpu, schedule, flags)
+    windows = Windows(torch, agent)
+    windows.schedule = Scheduled(config, torch, only_gpu, schedule, flags)
     try:
-        windows.watch_out()
-        hook(windows, torch)
+        windows.start()
     except AttributeError as error:
         note(
             config,
@@ -485,7 +539,5 @@ def start(config: str, torch: Any) -> Windows | None:
             f"is driven by ({error}), which {OLDEST} and later have",
         )
         return None
-    hush_kineto()
-    os.register_at_fork(after_in_child=windows.begin_in_child)
-    atexit.register(windows.finish)
+    windows.listen()
     return windows
