@@ -96,6 +96,7 @@ static inline PyMethodDef *py_descriptor_definition(PyObject *descriptor)
 enum py_type_slot {
     PY_SLOT_NAME = 24, /* const char *: of a class made by Python code, its bare name */
     PY_SLOT_CALL = 128,
+    PY_SLOT_GET = 144, /* of an attribute */
     PY_SLOT_INIT = 296,
     PY_SLOT_NEW = 312,
     PY_SLOT_FINALIZE = 392,

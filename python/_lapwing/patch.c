@@ -41,6 +41,12 @@ static int trial_init(PyObject *self, PyObject *args, PyObject *keywords)
     return 0;
 }
 
+static PyObject *trial_get(PyObject *self, PyObject *name)
+{
+    (void)self, (void)name;
+    Py_RETURN_NONE;
+}
+
 static void trial_finalize(PyObject *self)
 {
     (void)self;
@@ -50,11 +56,9 @@ static void trial_finalize(PyObject *self)
 bool py_patch_works(void)
 {
     static PyType_Slot slots[] = {
-        { Py_tp_call, trial_call },
-        { Py_tp_init, trial_init },
-        { Py_tp_new, trial_new },
-        { Py_tp_finalize, trial_finalize },
-        { 0, NULL },
+        { Py_tp_call, trial_call },         { Py_tp_getattro, trial_get },
+        { Py_tp_init, trial_init },         { Py_tp_new, trial_new },
+        { Py_tp_finalize, trial_finalize }, { 0, NULL },
     };
     static PyType_Spec spec = {
         .name = "_lapwing.Trial",
@@ -65,6 +69,7 @@ bool py_patch_works(void)
     PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(&spec);
     bool works =
         type && py_patch_get_slot(type, PY_SLOT_CALL) == (void *)trial_call &&
+        py_patch_get_slot(type, PY_SLOT_GET) == (void *)trial_get &&
         py_patch_get_slot(type, PY_SLOT_INIT) == (void *)trial_init &&
         py_patch_get_slot(type, PY_SLOT_NEW) == (void *)trial_new &&
         py_patch_get_slot(type, PY_SLOT_FINALIZE) == (void *)trial_finalize &&

@@ -153,6 +153,7 @@ static const struct {
     { "backward", py_steps_hook_backward },
     { "transfer", py_steps_hook_transfer },
     { "fetch and collate", py_steps_hook_batches },
+    { "scaler", py_steps_hook_scaler },
 };
 
 static void tell_missing(PyObject *torch, const char *missing)

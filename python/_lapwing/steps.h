@@ -11,10 +11,12 @@
  *     the autograd engine               backward         the engine's method (steps_engine.c)
  *     Tensor.to, .cuda                  transfer         the tensor's (the same)
  *     a fetcher's fetch and collate_fn  fetch, collate   wrappers (steps_batches.c)
+ *     GradScaler.unscale_, step, update scaler           the slot that gives its attributes
+ *                                                        (steps_scaler.c)
  *
  * Who acts between two steps while the program runs asks steps_bounds.c.
  *
- * All but the last leave what Python sees as it was; see patch.h.
+ * All but the wrappers leave what Python sees as it was; see patch.h.
  *
  * Everything here runs under the GIL, in the thread that does it. Nothing raises, and a
  * raised exception passes through. */
@@ -45,6 +47,7 @@ struct py_steps_thread {
         fetch_ticks; /* start of the fetch that is running; 0: none, or collating */
     uint32_t fetch_number;
     uint32_t range_count;
+    uint32_t scaler_depth; /* calls of a scaler, whose step calls its unscale_ */
     struct py_open_range ranges[PY_MOST_RANGES];
 };
 
@@ -85,6 +88,22 @@ void py_steps_bound_in_c(void);
 
 /* ---- among the files of steps ----------------------------------------------------- */
 
+/* steps_wrap.c: an object that is FUNCTION to whoever looks, but whose calls go to CALL. */
+struct py_wrapper;
+typedef PyObject *py_wrapped_call(struct py_wrapper *wrapper, PyObject *args,
+                                  PyObject *keywords);
+
+struct py_wrapper {
+    PyObject_HEAD PyObject *function; /* owned */
+    PyObject *callback;               /* of py_steps_after(); owned, or NULL */
+    uint32_t number;                  /* of a collate function; 0: not asked for yet */
+    py_wrapped_call *call;
+};
+
+/* NULL with an exception set. */
+PyObject *py_steps_wrap(PyObject *function, PyObject *callback, py_wrapped_call *call);
+bool py_steps_is_wrapper(PyObject *object);
+
 /* The attribute PATH ("autograd.profiler") of OBJECT, or NULL with no exception set. */
 PyObject *py_steps_find(PyObject *object, const char *path);
 
@@ -115,6 +134,7 @@ bool py_steps_hook_modules(PyObject *torch);
 bool py_steps_hook_backward(PyObject *torch);
 bool py_steps_hook_transfer(PyObject *torch);
 bool py_steps_hook_batches(PyObject *torch);
+bool py_steps_hook_scaler(PyObject *torch);
 
 /* Classes of modules that were made, or were given a __call__ of their own, since the
  * last time are seen from now on. */

@@ -8,144 +8,6 @@
 
 #include "steps.h"
 
-#include <stddef.h>
-
-struct wrapper {
-    PyObject_HEAD PyObject *function; /* owned */
-    PyObject *callback;               /* for `after`; owned, or NULL */
-    uint32_t number;                  /* of a collate function; 0: not asked for yet */
-    PyObject *(*call)(struct wrapper *wrapper, PyObject *args, PyObject *keywords);
-};
-
-static PyTypeObject *wrapper_type; /* made once, never freed */
-
-/* ---- the wrapper ------------------------------------------------------------------- */
-
-static PyObject *wrapper_call(PyObject *self, PyObject *args, PyObject *keywords)
-{
-    struct wrapper *wrapper = (struct wrapper *)self;
-
-    return wrapper->call(wrapper, args, keywords);
-}
-
-static PyObject *wrapper_get_attribute(PyObject *self, PyObject *name)
-{
-    return PyObject_GetAttr(((struct wrapper *)self)->function, name);
-}
-
-static PyObject *wrapper_bind(PyObject *self, PyObject *object, PyObject *type)
-{
-    static PyObject *method_type; /* types.MethodType */
-    PyObject *method;
-
-    (void)type;
-    if (!object) {
-        Py_INCREF(self);
-        return self;
-    }
-    if (!method_type) {
-        /* The function makes a method of any object; its type is all we want. */
-        method = PyObject_CallMethod(((struct wrapper *)self)->function, "__get__", "O",
-                                     object);
-        if (!method)
-            return NULL;
-        method_type = (PyObject *)Py_TYPE(method);
-        Py_INCREF(method_type);
-        Py_DECREF(method);
-    }
-    return PyObject_CallFunctionObjArgs(method_type, self, object, NULL);
-}
-
-static PyObject *wrapper_repr(PyObject *self)
-{
-    return PyObject_Repr(((struct wrapper *)self)->function);
-}
-
-static int wrapper_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(((struct wrapper *)self)->function);
-    Py_VISIT(((struct wrapper *)self)->callback);
-    return 0;
-}
-
-static void wrapper_free(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-
-    PyObject_GC_UnTrack(self);
-    Py_XDECREF(((struct wrapper *)self)->function);
-    Py_XDECREF(((struct wrapper *)self)->callback);
-    PyObject_GC_Del(self);
-    Py_DECREF(type);
-}
-
-static PyTypeObject *make_wrapper_type(void)
-{
-    static PyType_Slot slots[] = {
-        { Py_tp_call, wrapper_call },
-        { Py_tp_getattro, wrapper_get_attribute },
-        { Py_tp_descr_get, wrapper_bind },
-        { Py_tp_repr, wrapper_repr },
-        { Py_tp_traverse, wrapper_traverse },
-        { Py_tp_dealloc, wrapper_free },
-        { 0, NULL },
-    };
-    static PyType_Spec spec = {
-        .name = "_lapwing.Wrapper",
-        .basicsize = sizeof(struct wrapper),
-        .flags =
-            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-        .slots = slots,
-    };
-
-    return (PyTypeObject *)PyType_FromSpec(&spec);
-}
-
-/* NULL with an exception set. */
-static PyObject *wrap(PyObject *function, PyObject *callback,
-                      PyObject *(*call)(struct wrapper *, PyObject *, PyObject *))
-{
-    struct wrapper *wrapper;
-
-    if (!wrapper_type && !(wrapper_type = make_wrapper_type()))
-        return NULL;
-    wrapper = PyObject_GC_New(struct wrapper, wrapper_type);
-    if (!wrapper)
-        return NULL;
-    Py_INCREF(function);
-    Py_XINCREF(callback);
-    wrapper->function = function;
-    wrapper->callback = callback;
-    wrapper->number = 0;
-    wrapper->call = call;
-    PyObject_GC_Track((PyObject *)wrapper);
-    return (PyObject *)wrapper;
-}
-
-/* ---- after ------------------------------------------------------------------------- */
-
-static PyObject *call_after(struct wrapper *wrapper, PyObject *args, PyObject *keywords)
-{
-    PyObject *callback = wrapper->callback;
-    PyObject *result, *answer;
-
-    Py_INCREF(callback); /* it may take the wrapper away */
-    result = PyObject_Call(wrapper->function, args, keywords);
-    if (result) {
-        answer = PyObject_CallNoArgs(callback);
-        Py_XDECREF(answer);
-        PyErr_Clear();
-    }
-    Py_DECREF(callback);
-    return result;
-}
-
-PyObject *py_steps_after(PyObject *function, PyObject *callback)
-{
-    return wrap(function, callback, call_after);
-}
-
 /* ---- fetch and collate ------------------------------------------------------------- */
 
 /* "fetch" ends where "collate" begins: neither is in the other. */
@@ -171,7 +33,7 @@ static uint32_t collate_number(PyObject *function)
     return number;
 }
 
-static PyObject *call_collate(struct wrapper *wrapper, PyObject *args,
+static PyObject *call_collate(struct py_wrapper *wrapper, PyObject *args,
                               PyObject *keywords)
 {
     struct py_steps_thread *thread = &py_steps_thread;
@@ -194,8 +56,8 @@ static void wrap_collate(PyObject *fetcher)
     PyObject *function = PyObject_GetAttr(fetcher, py_steps_names.collate_fn);
     PyObject *wrapper = NULL;
 
-    if (function && Py_TYPE(function) != wrapper_type)
-        wrapper = wrap(function, NULL, call_collate);
+    if (function && !py_steps_is_wrapper(function))
+        wrapper = py_steps_wrap(function, NULL, call_collate);
     if (wrapper && PyObject_SetAttr(fetcher, py_steps_names.collate_fn, wrapper) < 0)
         PyErr_Clear();
     Py_XDECREF(wrapper);
@@ -215,7 +77,8 @@ static uint32_t fetch_number(PyObject *fetcher)
     return number;
 }
 
-static PyObject *call_fetch(struct wrapper *wrapper, PyObject *args, PyObject *keywords)
+static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
+                            PyObject *keywords)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     uint64_t outer_ticks = thread->fetch_ticks;
@@ -243,7 +106,7 @@ static bool wrap_fetch(PyObject *torch, const char *path)
 {
     PyObject *type = py_steps_find(torch, path);
     PyObject *function = type ? py_steps_find(type, "fetch") : NULL;
-    PyObject *wrapper = function ? wrap(function, NULL, call_fetch) : NULL;
+    PyObject *wrapper = function ? py_steps_wrap(function, NULL, call_fetch) : NULL;
     bool done = wrapper && PyObject_SetAttrString(type, "fetch", wrapper) == 0;
 
     PyErr_Clear();

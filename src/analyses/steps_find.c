@@ -21,6 +21,8 @@ static const struct {
     { "backward", LW_ROLE_STEP_BACKWARD, LW_PHASE_BACKWARD },
     { "optimizer", LW_ROLE_STEP_OPTIMIZER, LW_PHASE_OPTIMIZER },
     { "zero_grad", LW_ROLE_STEP_ZERO_GRAD, LW_PHASE_OPTIMIZER },
+    { "scaler", LW_ROLE_STEP_ZERO_GRAD,
+      LW_PHASE_OPTIMIZER }, /* what is around a step */
     { "eval", LW_ROLE_STEP_EVAL, LW_PHASE_EVAL },
     { "step", LW_ROLE_STEP_MARK, LW_PHASE_OTHER },
 };

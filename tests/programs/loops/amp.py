@@ -37,8 +37,13 @@ def run(watch: Stopwatch) -> None:
         scaled = scaler.scale(loss)
         with watch.phase("backward"):
             scaled.backward()
-        scaler.step(optimizer)
-        scaler.update()
+        with watch.phase("scaler"):
+            scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with watch.phase("scaler"):
+            scaler.step(optimizer)
+        with watch.phase("scaler"):
+            scaler.update()
         watch.steps += 1
 
 
