@@ -190,6 +190,20 @@ static void set_title(const struct showing *s)
     lw_buf_release(&text);
 }
 
+static void note_lines(const struct showing *s)
+{
+    size_t known = 0;
+
+    for (size_t i = 0; i < s->count; i++)
+        known += s->rows[i].function != 0;
+    lw_table_note(
+        s->table, "%s",
+        known ? "An op's line is the innermost that is not torch's own; each "
+                "op is the one that torch made the backward op for."
+              : "Which lines asked for these ops is not known: no Python did, or "
+                "one whose frames are not as those we know.");
+}
+
 static void note_lone(const struct showing *s)
 {
     struct lw_buf text;
@@ -214,9 +228,7 @@ static bool make_table(const struct showing *s, const struct lw_query *asked,
     set_title(s);
     for (size_t i = 0; i < s->count; i++)
         add_row(s, &s->rows[i]);
-    lw_table_note(s->table,
-                  "An op's line is the innermost that is not torch's own; each "
-                  "op is the one that torch made the backward op for.");
+    note_lines(s);
     note_lone(s);
     if (!lw_op_windows_note(s->profile, s->table, err))
         return false;

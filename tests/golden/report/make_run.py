@@ -365,6 +365,18 @@ def backward() -> list[Process]:
     return [main]
 
 
+def backward_without_lines() -> list[Process]:
+    [main] = backward()
+    main.origins = [(*origin[:4], 0, 0, origin[6]) for origin in main.origins]
+    return [main]
+
+
+def ops_alone() -> list[Process]:
+    [main] = backward()
+    main.origins = []
+    return [main]
+
+
 def write_run(processes: list[Process], folder: Path) -> None:
     folder.mkdir(parents=True)
     for process in processes:
