@@ -177,6 +177,20 @@ TEST(the_same_key_may_be_an_event_s_or_an_argument_s)
     lw_buf_release(&said);
 }
 
+TEST(what_an_argument_is_for_its_key_alone_does_not_say)
+{
+    static const char text[] =
+        "[{\"ph\":\"X\",\"correlation\":1},{\"args\":{\"a\":1,\"correlation\":2}},"
+        "{\"ph\":\"X\",\"correlation\":3,\"args\":{\"a\":4,\"correlation\":5}}]";
+    struct lw_buf said;
+
+    check_same(text, sizeof(text) - 1, 0);
+    say_all(text, sizeof(text) - 1, 0, true, &said);
+    CHECK(strstr(said.bytes, "; 1 correlation  20 2\n"));
+    CHECK(strstr(said.bytes, "; 1 correlation  20 5\n"));
+    lw_buf_release(&said);
+}
+
 TEST(more_keys_than_are_kept_are_read_all_the_same)
 {
     struct lw_buf text;
