@@ -16,7 +16,8 @@
 #define MORE 1.5        /* batches than the others */
 #define FEWEST 8        /* batches of each that make an average */
 #define GAIN_SHARE 0.02 /* of the whole training; less is within what runs differ by */
-#define LEAST 0.4       /* of it: the others get what it had */
+#define LEAST 0.4       /* of what is saved if all take the mean: others get its work */
+#define MOST 1.1
 
 struct looking {
     struct lw_advice *advice;
@@ -118,7 +119,7 @@ static bool add_finding(const struct looking *l, const struct group *group,
                           : "Have every worker make as many batches: split the dataset "
                             "evenly (torch.utils.data.get_worker_info())",
         .gain_low = LEAST * saved,
-        .gain_high = saved,
+        .gain_high = MOST * saved,
     };
     struct lw_buf evidence;
     bool done;

@@ -175,6 +175,9 @@ static void add_samples(struct looking *l)
     l->batches->on_cpu = making_ns ? (double)cpu_ns / (double)making_ns : 1;
     l->batches->loop = lw_advice_find_most(l->profile, l->loop_ns);
     l->batches->hot = lw_advice_find_most(l->profile, l->hot_ns);
+    l->batches->hot_is_own =
+        l->file_kinds[lw_profile_frame(l->profile, l->batches->hot.frame)->file] ==
+        FILE_OWN;
 }
 
 /* ---- workers ------------------------------------------------------------------------ */

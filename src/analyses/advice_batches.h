@@ -23,6 +23,7 @@ struct lw_batches {
     double train_share; /* training steps, of lw_advice_track_ns() */
     struct lw_advice_place loop; /* the person's own line that asks for the batch */
     struct lw_advice_place hot; /* what making batches spends most on, own code first */
+    bool hot_is_own;            /* it is the person's own code */
 
     struct lw_advice_worker *workers; /* owned; those that made any batch */
     size_t worker_count, worker_capacity;

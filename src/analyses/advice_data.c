@@ -11,8 +11,9 @@
 #define WAIT_SHARE 0.05 /* of a step; less is within what steps differ by anyway */
 #define GAIN_SHARE 0.05 /* of the whole training: what workers must bring at best */
 #define BUSY_SHARE 0.7  /* workers less busy than that are not what is waited for */
-#define IN_USE 0.8   /* of all processors: then one is rarely left alone on its own */
-#define START_NS 5e8 /* to start them, once: nobody has to more than that */
+#define IN_USE 0.8 /* of all processors: from there on trainings are interrupted ... */
+#define BUSY_WAIT_SHARE 0.15 /* ... and half of their steps must wait so much */
+#define START_NS 5e8         /* to start them, once: nobody has to more than that */
 
 struct looking {
     struct lw_advice *advice;
@@ -110,7 +111,7 @@ static double busy_share(const struct lw_batches *b)
  * when it is. */
 static bool is_interrupted(const struct looking *l)
 {
-    return l->batches.by_itself && l->batches.usual_share < WAIT_SHARE &&
+    return l->batches.by_itself && l->batches.usual_share < BUSY_WAIT_SHARE &&
            l->machine.family + l->machine.others > IN_USE * l->machine.cpus;
 }
 
@@ -133,7 +134,7 @@ static bool look_at(struct looking *l, struct lw_error *err)
     best = (1 - l->plan.best_ns / b->step_ns) * b->train_share;
     if (best >= GAIN_SHARE && l->plan.workers > (double)b->at_a_time)
         return advise_workers(l, err);
-    if (l->plan.lacks_cpus && b->hot.frame &&
+    if (l->plan.lacks_cpus && b->hot_is_own &&
         b->data_ns / b->step_ns * b->train_share >= GAIN_SHARE)
         return advise_less(l, err);
     return true;
