@@ -11,6 +11,9 @@
  * the change is about: a loop over tensors that becomes one op loses nearly all of it, a
  * compiled one a good part. */
 
+#include <stdlib.h>
+
+#include "analyses/advice_places.h"
 #include "analyses/advice_trace.h"
 #include "analyses/op_spans.h"
 #include "analyses/op_windows.h"
@@ -116,28 +119,36 @@ static uint32_t group_of(const void *owner, const struct lw_span *span)
     return GROUP_OF(piece->phase, span->duration_ns >= HELD_UP_NS);
 }
 
+/* By name, then phase, those that took very long behind the others. */
+static int compare_rows(const void *a, const void *b)
+{
+    const struct lw_op_span_row *x = a, *y = b;
+
+    if (x->frame != y->frame)
+        return x->frame < y->frame ? -1 : 1;
+    return x->group < y->group ? -1 : x->group > y->group;
+}
+
 /* Ops of a name and phase that took very long were held up if nearly all of them did
  * not: then how long those were says whether they are tiny. */
 static const struct lw_op_span_row *usual_row(const struct lw_op_spans *ops,
-                                              const struct lw_op_span_row *row)
+                                              size_t index)
 {
-    if (!IS_LONG(row->group))
-        return row;
-    for (size_t i = 0; i < ops->count; i++) {
-        const struct lw_op_span_row *other = &ops->rows[i];
+    const struct lw_op_span_row *row = &ops->rows[index];
+    const struct lw_op_span_row *before = index > 0 ? row - 1 : NULL;
 
-        if (other->frame == row->frame && other->group == row->group - 1 &&
-            (double)row->calls <= HELD_UP_SHARE * (double)other->calls)
-            return other;
-    }
-    return row;
+    return IS_LONG(row->group) && before && before->frame == row->frame &&
+                   before->group == row->group - 1 &&
+                   (double)row->calls <= HELD_UP_SHARE * (double)before->calls
+               ? before
+               : row;
 }
 
-static void add_row(struct looking *l, const struct lw_op_spans *ops,
-                    const struct lw_op_span_row *row)
+static void add_row(struct looking *l, const struct lw_op_spans *ops, size_t index)
 {
+    const struct lw_op_span_row *row = &ops->rows[index];
+    const struct lw_op_span_row *usual = usual_row(ops, index);
     const struct lw_frame *frame = lw_profile_frame(l->advice->profile, row->frame);
-    const struct lw_op_span_row *usual = usual_row(ops, row);
     struct tally *part;
 
     if (row->group == NO_GROUP || frame->kind != LW_FRAME_OP || row->self_ns < 0)
@@ -170,8 +181,10 @@ static bool add_ops(struct looking *l, struct lw_error *err)
         return false;
     threads[l->track->thread] = true;
     done = lw_op_spans_init(&ops, profile, threads, group_of, l, err);
+    if (done && ops.count > 1)
+        qsort(ops.rows, ops.count, sizeof(*ops.rows), compare_rows);
     for (size_t i = 0; done && i < ops.count; i++)
-        add_row(l, &ops, &ops.rows[i]);
+        add_row(l, &ops, i);
     lw_op_spans_release(&ops);
     lw_free(threads);
     return done;
@@ -179,22 +192,41 @@ static bool add_ops(struct looking *l, struct lw_error *err)
 
 /* ---- the line ----------------------------------------------------------------------- */
 
-/* The innermost of the person's own frames of STACK; 0: none. */
-static lw_frame_id own_frame(const struct looking *l, struct lw_mine *mine,
-                             lw_stack_id stack, struct lw_error *err)
+/* Of each stack the innermost frame of the person's own; 0: none. Parents come before
+ * their children, so each takes over what its parent knows. Caller frees; NULL: *ERR. */
+static lw_frame_id *find_own_frames(const struct lw_profile *profile,
+                                    struct lw_error *err)
 {
-    const struct lw_profile *profile = l->advice->profile;
+    enum { NOT_ASKED, NOT_MINE, MINE };
     size_t count;
     const struct lw_stack *stacks = lw_stacks_list(profile->stacks, &count);
+    lw_frame_id *own = lw_zalloc(count + 1, sizeof(*own), err);
+    uint8_t *files =
+        own ? lw_zalloc(lw_strings_count(profile->strings) + 1, 1, err) : NULL;
+    struct lw_error reason = { LW_OK, "" };
+    struct lw_mine mine = { 0 };
+    bool done = files && lw_mine_init(&mine, profile, err);
 
-    for (; stack != LW_NO_STACK; stack = stacks[stack].parent) {
-        const struct lw_frame *frame = lw_profile_frame(profile, stacks[stack].frame);
+    for (lw_stack_id s = 1; done && !reason.code && s < count; s++) {
+        const struct lw_frame *frame = lw_profile_frame(profile, stacks[s].frame);
+        uint8_t *file = &files[frame->file];
 
-        if (frame->kind == LW_FRAME_PYTHON &&
-            lw_mine_has(mine, lw_profile_text(profile, frame->file), err))
-            return stacks[stack].frame;
+        if (*file == NOT_ASKED)
+            *file = lw_mine_has(&mine, lw_profile_text(profile, frame->file), &reason)
+                        ? MINE
+                        : NOT_MINE;
+        own[s] = frame->kind == LW_FRAME_PYTHON && *file == MINE
+                     ? stacks[s].frame
+                     : own[stacks[s].parent];
     }
-    return 0;
+    lw_mine_release(&mine);
+    lw_free(files);
+    if (done && !reason.code)
+        return own;
+    if (reason.code)
+        lw_fail(err, reason.code, "%s", reason.text);
+    lw_free(own);
+    return NULL;
 }
 
 /* The line that most samples in PART of the steps were below of; 0: not known. A backward
@@ -203,36 +235,32 @@ static bool find_line(const struct looking *l, enum part part, lw_frame_id *line
                       struct lw_error *err)
 {
     const struct lw_profile *profile = l->advice->profile;
-    struct lw_error reason = { LW_OK, "" };
-    struct lw_mine mine = { 0 };
+    lw_frame_id *own = find_own_frames(profile, err);
     uint64_t *weights;
     size_t frame_count;
+    bool done;
 
     lw_stacks_frames(profile->stacks, &frame_count);
-    weights = lw_zalloc(frame_count + 1, sizeof(*weights), err);
-    if (!weights || !lw_mine_init(&mine, profile, err)) {
-        lw_free(weights);
-        return false;
-    }
-    for (size_t i = 0; i < profile->sample_count && !reason.code; i++) {
+    weights = own ? lw_zalloc(frame_count + 1, sizeof(*weights), err) : NULL;
+    done = weights != NULL;
+    for (size_t i = 0; done && i < profile->sample_count; i++) {
         const struct lw_sample *sample = &profile->samples[i];
         const struct lw_step_piece *piece;
-        lw_frame_id frame;
+        lw_frame_id frame = own[sample->stack];
 
-        if (sample->thread != l->track->thread || sample->count == 0)
+        if (sample->thread != l->track->thread || sample->count == 0 || frame == 0)
             continue;
         piece = lw_steps_at(l->track, sample->time_ns);
         if (!piece || piece->step == LW_NONE || part_of(piece->phase) != part ||
             piece->phase == LW_PHASE_DATA || piece->phase == LW_PHASE_BACKWARD)
             continue;
-        frame = own_frame(l, &mine, sample->stack, &reason);
-        weights[frame] += frame ? sample->weight_ns : 0;
+        weights[frame] += sample->weight_ns;
         if (weights[frame] > weights[*line])
             *line = frame;
     }
-    lw_mine_release(&mine);
+    lw_free(own);
     lw_free(weights);
-    return !reason.code || lw_fail(err, reason.code, "%s", reason.text);
+    return done;
 }
 
 /* ---- what is said ------------------------------------------------------------------- */
@@ -279,12 +307,7 @@ static bool say(const struct looking *l, enum part which, uint64_t ns,
     lw_units_add_ns(why, (int64_t)(ns / l->step_count));
     lw_buf_add_text(why, " of a step of ");
     lw_units_add_ns(why, (int64_t)(l->step_ns / l->step_count));
-    if (line) {
-        const struct lw_frame *frame = lw_profile_frame(profile, line);
-
-        words.finding.file = lw_profile_text(profile, frame->file);
-        words.finding.line = frame->line ? frame->line : frame->first_line;
-    }
+    lw_advice_set_place(&words.finding, profile, line);
     share *= (double)l->track->train_ns / (double)lw_advice_track_ns(l->track);
     words.finding.gain_low = SURE * share;
     words.finding.gain_high = share;
