@@ -51,7 +51,7 @@ enum {
     LW_KEY_FIRST,
 };
 
-#define LW_TRACE_KEYS 256   /* Kineto has 90; a number fits a byte */
+#define LW_TRACE_KEYS 256   /* traces of Kineto have 70; a number fits a byte */
 #define LW_TRACE_PLACES 512 /* to find them by: a power of two, twice as many */
 
 struct lw_trace_keys {
@@ -102,7 +102,8 @@ static inline unsigned lw_trace_keys_guess(const struct lw_trace_keys *keys,
     return other;
 }
 
-/* Note that KEY, whose `others` need not be set, followed key BEFORE; its number, or LW_KEY_NONE: it is not kept. */
+/* Note that KEY, whose `others` need not be set, followed key BEFORE. Its number, or
+ * LW_KEY_NONE: it is not kept. */
 unsigned lw_trace_keys_add(struct lw_trace_keys *keys, unsigned before,
                            const struct lw_trace_key *key);
 

@@ -12,6 +12,9 @@
 #define DEEPEST 64 /* brackets in brackets: bits of a word */
 #define INLINE inline __attribute__((always_inline)) /* of the hot path */
 
+/* What is compared with a key may lie behind the window's end. */
+_Static_assert(LW_TRACE_KEY_BYTES <= LW_STREAM_PADDING, "a key is within the padding");
+
 const unsigned char lw_trace_bytes[256] = {
     [0] = LW_BYTE_ZERO,     [' '] = LW_BYTE_SPACE,  ['\n'] = LW_BYTE_SPACE,
     ['\r'] = LW_BYTE_SPACE, ['\t'] = LW_BYTE_SPACE, [','] = LW_BYTE_STOP,
