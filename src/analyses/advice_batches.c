@@ -100,6 +100,15 @@ static void add_calls(struct lw_batches *b, const struct lw_profile *profile,
  * fetch, a batch is made. */
 enum file_kind { FILE_UNKNOWN, FILE_FOREIGN, FILE_OWN, FILE_LOADER, FILE_FETCH };
 
+/* Code that a person can change: their own, or what at least is not installed. (Who starts
+ * a script from another folder has none of their own there.) */
+static bool is_own(struct looking *l, const char *file, struct lw_error *reason)
+{
+    return lw_mine_has(&l->mine, file, reason) ||
+           (file[0] == '/' && !strstr(file, "-packages/") &&
+            !strstr(file, "/lib/python"));
+}
+
 static enum file_kind kind_of(struct looking *l, lw_frame_id frame,
                               struct lw_error *reason)
 {
@@ -108,10 +117,10 @@ static enum file_kind kind_of(struct looking *l, lw_frame_id frame,
     uint8_t *kind = &l->file_kinds[id];
 
     if (*kind == FILE_UNKNOWN)
-        *kind = lw_text_ends(file, FETCH_FILE)        ? FILE_FETCH
-                : lw_text_ends(file, LOADER_FILE)     ? FILE_LOADER
-                : lw_mine_has(&l->mine, file, reason) ? FILE_OWN
-                                                      : FILE_FOREIGN;
+        *kind = lw_text_ends(file, FETCH_FILE)    ? FILE_FETCH
+                : lw_text_ends(file, LOADER_FILE) ? FILE_LOADER
+                : is_own(l, file, reason)         ? FILE_OWN
+                                                  : FILE_FOREIGN;
     return (enum file_kind) * kind;
 }
 
