@@ -154,7 +154,7 @@ def test_a_window_by_iterations_is_that_many_in_a_run_of_its_own(
 ) -> None:
     done = attach(lapwing, tmp_path, "--iterations", 3, job.pid)
     assert done.returncode == 0, done.stderr
-    (run,) = tmp_path.glob(".lapwing/runs/*-attached_training.lap")
+    (run,) = tmp_path.glob(".lapwing/runs/*.lap")
     (trace,) = (run / "traces").iterdir()
     assert trace.name == f"pid{job.pid}-000001.pt.trace.json.gz"
     steps = [e for e in events(trace, ph="X") if e["name"] == "Optimizer.step#SGD.step"]
@@ -265,8 +265,12 @@ def test_a_job_of_lapwing_run_takes_windows_of_its_next_steps(
     nobody had been there."""
     with recorded(lapwing, tmp_path, torch_python, str(TRAINING)) as job:
         pid = int(line_of(job))
-        words = ["--torch=shapes,memory,stack", "--iterations", "3", "-o", "w.json"]
-        window = attach(lapwing, tmp_path, *words, pid)
+        words = ["--iterations", "3", "-o", "w.json"]
+        window = attach(lapwing, tmp_path, "--torch=shapes,memory,stack", *words, pid)
+        has_stacks = "crashes when its profiler records stacks" not in window.stderr
+        if not has_stacks:
+            assert "has torch 2.6" in window.stderr
+            window = attach(lapwing, tmp_path, "--torch=shapes,memory", *words, pid)
         assert window.returncode == 0, window.stderr
         second = attach(lapwing, tmp_path, "--duration", "200ms", job.pid)
         assert second.returncode == 0, second.stderr
@@ -283,10 +287,11 @@ def test_a_job_of_lapwing_run_takes_windows_of_its_next_steps(
     assert len(linear) == 3 * 3
     assert linear[0]["args"]["Input Dims"][0] == [16, 32]
     assert events(trace, name="[memory]")
-    assert any("train_step" in e["name"] for e in events(trace, cat="python_function"))
+    functions = events(trace, cat="python_function")
+    assert any("train_step" in e["name"] for e in functions) == has_stacks
     assert "recorded no memory" not in window.stderr
 
-    (run,) = tmp_path.glob(".lapwing/runs/*-attached_training.lap")
+    (run,) = tmp_path.glob(".lapwing/runs/*.lap")
     (trace,) = (run / "traces").iterdir()
     assert trace.name == f"pid{pid}-000001.pt.trace.json.gz"
     starts = [e["ts"] for e in events(trace, cat="cpu_op", name="aten::linear")]
@@ -365,6 +370,16 @@ LAUNCHER = (
 )
 
 
+def common_time(run: Path) -> float:
+    """How many us the windows of both ranks have in common."""
+    traces = sorted((run / "traces").iterdir())
+    names = [f"rank{rank}-000001.pt.trace.json.gz" for rank in range(2)]
+    assert [trace.name for trace in traces] == names
+    times = [[e["ts"] for e in events(t, cat="cpu_op")] for t in traces]
+    common: float = min(map(max, times)) - max(map(min, times))
+    return common
+
+
 def test_ranks_of_a_recorded_job_take_their_windows_at_one_time(
     lapwing: str, torch_python: str, tmp_path: Path
 ) -> None:
@@ -378,15 +393,9 @@ def test_ranks_of_a_recorded_job_take_their_windows_at_one_time(
         job.communicate(timeout=60)
     assert job.returncode == 0
     assert "1 of 3 processes made no step meanwhile" in done.stderr
-    traces = sorted((tmp_path / "w.lap" / "traces").iterdir())
-    names = [f"rank{rank}-000001.pt.trace.json.gz" for rank in range(2)]
-    assert [trace.name for trace in traces] == names
-    spans = []
-    for trace in traces:
-        assert profiler_steps(trace) == 4
-        ops = [e["ts"] for e in events(trace, cat="cpu_op")]
-        spans.append((min(ops), max(ops)))
-    assert min(end for _, end in spans) > max(start for start, _ in spans)
+    assert common_time(tmp_path / "w.lap") > 0
+    traces = (tmp_path / "w.lap" / "traces").iterdir()
+    assert [profiler_steps(trace) for trace in traces] == [4, 4]
 
 
 @pytest.mark.skipif(not IS_LONG, reason="LAPWING_LONG is not set")
@@ -413,15 +422,7 @@ def test_ranks_take_their_windows_at_one_time(
         job.kill()
         job.communicate()
     assert "ran nothing of torch in the window; it is left out" in done.stderr
-    traces = sorted((tmp_path / "w.lap" / "traces").iterdir())
-    names = [f"rank{rank}-000001.pt.trace.json.gz" for rank in range(2)]
-    assert [trace.name for trace in traces] == names
-    spans = []
-    for trace in traces:
-        ops = [e["ts"] for e in events(trace, cat="cpu_op")]
-        spans.append((min(ops), max(ops)))
-    common = min(end for _, end in spans) - max(start for start, _ in spans)
-    assert common > 0.3e6
+    assert common_time(tmp_path / "w.lap") > 0.3e6
     ranks = subprocess.run(
         [lapwing, "report", "w.lap", "ranks", "--json"],
         cwd=tmp_path,

@@ -58,7 +58,7 @@ class _Profiler:
             try:
                 windows.start()
                 windows.find_foreign()
-            except AttributeError as error:
+            except Exception as error:
                 if refused := order.read(path, window.FLAGS):
                     refused.fail(
                         f"has torch {self.torch.__version__}, which lacks what its "

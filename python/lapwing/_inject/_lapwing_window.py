@@ -462,7 +462,8 @@ class Windows:
         if "ProfilerStep" in torch.autograd.profiler.KinetoStepTracker._step_dict:
             warmup = torch.profiler.ProfilerAction.WARMUP
             self.has_foreign = any(
-                isinstance(thing, torch.profiler.profile)
+                # Not isinstance(), which asks the thing itself.
+                issubclass(type(thing), torch.profiler.profile)
                 and thing.current_action == warmup
                 for thing in gc.get_objects()
             )
