@@ -27,13 +27,14 @@ static const struct {
     char letter;
     const char *name, *of;
 } letters[] = {
-    { 'D', "data", "Iter" },     { 'T', "transfer", "" },
-    { 'F', "forward", "Net" },   { 'G', "forward", "Generator" },
-    { 'L', "loss", "MSELoss" },  { 'B', "backward", "" },
-    { 'O', "optimizer", "SGD" }, { 'Z', "zero_grad", "SGD" },
-    { 'E', "eval", "Net" },      { 'C', "eval", "MSELoss" },
-    { 'P', "augment", "" },      { 'f', "fetch", "Fetcher" },
-    { 'c', "collate", "" },      { '[', "step", "" },
+    { 'D', "data", "Iter" },         { 'T', "transfer", "" },
+    { 'F', "forward", "Net" },       { 'G', "forward", "Generator" },
+    { 'L', "loss", "MSELoss" },      { 'B', "backward", "" },
+    { 'O', "optimizer", "SGD" },     { 'Z', "zero_grad", "SGD" },
+    { 'E', "eval", "Net" },          { 'C', "eval", "MSELoss" },
+    { 'P', "augment", "" },          { 'f', "fetch", "Fetcher" },
+    { 'c', "collate", "" },          { '[', "step", "" },
+    { 'S', "scaler", "GradScaler" },
 };
 
 static void add_span(struct drawing *d, uint32_t thread, char letter, uint64_t start_ns)
@@ -207,6 +208,29 @@ TEST(gradients_zeroed_before_backward_leave_the_loss_around_it)
     CHECK_EQ(ms_of(&track->steps[1], LW_PHASE_LOSS), 3);
     CHECK_EQ(ms_of(&track->steps[1], LW_PHASE_OPTIMIZER), 3);
     CHECK_EQ(ms_of(&track->steps[1], LW_PHASE_OTHER), 0);
+    check_sums(&found, track);
+    release(&found);
+}
+
+TEST(what_a_scaler_does_is_the_optimizers_and_no_update)
+{
+    struct found found = steps_of("D2 F3 B4 S1 .2 S(.1 O2 .1) S1 .5 ", 4, "D1");
+    const struct lw_step_track *track = only_track(&found);
+
+    CHECK_EQ(track->train_count, 4);
+    CHECK_EQ(track->update_count, 4);
+    CHECK_EQ(ms_of(&track->steps[1], LW_PHASE_OPTIMIZER), 6);
+    CHECK_EQ(ms_of(&track->steps[1], LW_PHASE_OTHER), 7);
+    check_sums(&found, track);
+    release(&found);
+
+    found = steps_of("F3 B4 S(.1 O2 .1) S1 .5 ", 4, "");
+    track = only_track(&found);
+    CHECK_EQ(track->bound, LW_BOUND_OPTIMIZER);
+    CHECK_EQ(track->train_count, 4);
+    CHECK_EQ(track->update_count, 4);
+    CHECK_EQ(ms_of(&track->steps[1], LW_PHASE_OPTIMIZER), 5);
+    CHECK_EQ(length_ms(&track->steps[1]), 17);
     check_sums(&found, track);
     release(&found);
 }
