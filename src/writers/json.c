@@ -10,6 +10,9 @@
  *      "tree": [{"thread": 0, "parent": null, "function": 3, "calls": ...}, ...],
  *      "spans": [{"function"|"mark"|"phase"|"op": ..., "thread": 0,
  *                 "start_ns": ...}, ...],    a phase's "class", if it has one
+ *      "links": [{"forward": 3, "backward": 9, "name": ..., "file": ..., "line": ...},
+ *                ...],                       spans: an op and a backward op that came of
+ *                                            it; which line asked for the op
  *      "counters": [...], "losses": [...]}
  *
  * Everything refers by index into its list. The tree is a list whose rows name their
@@ -23,6 +26,7 @@
 #include "base/json_out.h"
 #include "model/calltree.h"
 #include "model/codes.h"
+#include "model/op_links.h"
 #include "writers/timeline.h"
 #include "writers/writer.h"
 
@@ -291,6 +295,31 @@ static void write_spans(struct writing *w)
     end_list(w);
 }
 
+static bool write_links(struct writing *w, struct lw_error *err)
+{
+    struct lw_op_links links;
+    bool done = lw_op_links_init(&links, w->profile, err);
+
+    open_list(w, "links");
+    for (size_t i = 0; done && i < links.count; i++) {
+        const struct lw_op_link *link = &links.list[i];
+        const struct lw_frame *frame = lw_profile_frame(w->profile, link->function);
+
+        open_row(w);
+        lw_json_key_u64(&w->json, "forward", link->forward);
+        lw_json_key_u64(&w->json, "backward", link->backward);
+        if (link->function != 0) {
+            write_string(w, "name", frame->name);
+            write_string(w, "file", frame->file);
+            lw_json_key_u64(&w->json, "line", link->line);
+        }
+        end_row(w);
+    }
+    end_list(w);
+    lw_op_links_release(&links);
+    return done;
+}
+
 static void write_counters(struct writing *w)
 {
     open_list(w, "counters");
@@ -354,6 +383,7 @@ static bool write_document(struct writing *w, struct lw_buf *out, struct lw_erro
     write_functions(w);
     done = write_tree(w, err);
     write_spans(w);
+    done = done && write_links(w, err);
     write_counters(w);
     write_losses(w);
     lw_json_end(&w->json, '}');
@@ -379,6 +409,7 @@ const struct lw_writer lw_writer_json = {
     .suffixes = ".json",
     .lacks = "the single samples of a sampler, of which it has the sums",
     .holds_changes = true,
-    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | LW_WANT_COUNTERS,
+    .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS | LW_WANT_SPANS | LW_WANT_ORIGINS |
+            LW_WANT_COUNTERS,
     .write = write_json,
 };
