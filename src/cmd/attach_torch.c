@@ -108,6 +108,24 @@ static bool has_device(pid_t pid)
     return found;
 }
 
+/* Those that are recorded know it themselves. */
+static bool check_stacks(const struct session *session, struct lw_error *err)
+{
+    for (size_t i = 0; i < session->job.count; i++) {
+        const struct lw_kineto_process *process = &session->job.processes[i];
+
+        if (session->args->what & LW_KINETO_STACK && !process->recorder &&
+            lw_kineto_client_crashes_with_stacks(process->pid))
+            return lw_fail(
+                err, LW_ERR_UNSUPPORTED,
+                "process %d would crash: its torch is older than 2.7, whose "
+                "profiler cannot record stacks on Python 3.13 and later; ask "
+                "for a window without",
+                (int)process->pid);
+    }
+    return true;
+}
+
 static void choose_window(struct session *session)
 {
     struct lw_kineto_window *window = &session->job.window;
@@ -429,7 +447,7 @@ static bool finish(struct session *session, struct lw_error *err)
 static bool run_session(struct session *session, int argc, char **argv,
                         struct lw_error *err)
 {
-    if (!find_processes(session, argc, argv, err))
+    if (!find_processes(session, argc, argv, err) || !check_stacks(session, err))
         return false;
     choose_window(session);
     session->signal_fd = lw_attach_signals(err);

@@ -16,6 +16,7 @@
 #include "recorder/proc_text.h"
 #include "recorder/window_order.h"
 #include "sampler/os.h"
+#include "sampler/target.h"
 
 #define CLIENT_NAME "dynoconfigclient"
 #define UNIX_BYTES (64u << 20) /* of /proc/net/unix: half a million sockets */
@@ -167,6 +168,70 @@ bool lw_kineto_client_has_torch(pid_t pid)
         return false;
     for (size_t i = 0; !found && i < images.count; i++)
         found = lw_text_starts(lw_text_basename(images.images[i].path), "libtorch");
+    lw_os_images_release(&images);
+    return found;
+}
+
+#define TORCH_LIBRARY "libtorch_cpu.so"
+#define VERSION_BYTES 65536u /* of torch/version.py, which has some hundred */
+
+/* Is TEXT, which begins with a version, one below 2.7? */
+static bool is_below_2_7(const char *text)
+{
+    uint64_t major, minor;
+    size_t len = strspn(text, "0123456789"), minor_len;
+
+    if (!lw_text_u64(text, len, &major) || text[len] != '.')
+        return false;
+    text += len + 1;
+    minor_len = strspn(text, "0123456789");
+    return lw_text_u64(text, minor_len, &minor) &&
+           (major < 2 || (major == 2 && minor < 7));
+}
+
+/* The same of the torch whose library process PID has loaded from PATH: a distribution's
+ * has its version behind its name, any other a file two folders up. */
+static bool is_old_torch(pid_t pid, const char *path)
+{
+    static const char key[] = "__version__ = '";
+    const char *name = lw_text_basename(path), *found;
+    struct lw_file_view view = { 0 };
+    struct lw_buf place;
+    bool is_old = false;
+
+    if (lw_text_starts(name, TORCH_LIBRARY "."))
+        return is_below_2_7(name + strlen(TORCH_LIBRARY "."));
+    lw_buf_init(&place, 0);
+    lw_buf_addf(&place, "/proc/%d/root%.*s../version.py", (int)pid, (int)(name - path),
+                path);
+    if (lw_buf_check(&place, NULL) &&
+        lw_file_read(&view, place.bytes, VERSION_BYTES, NULL)) {
+        found = memmem(view.bytes, view.len, key, strlen(key));
+        is_old = found &&
+                 memchr(found + strlen(key), '\'',
+                        view.len - strlen(key) -
+                            (size_t)(found - (const char *)view.bytes)) &&
+                 is_below_2_7(found + strlen(key));
+    }
+    lw_file_close(&view);
+    lw_buf_release(&place);
+    return is_old;
+}
+
+bool lw_kineto_client_crashes_with_stacks(pid_t pid)
+{
+    struct lw_target *target = lw_target_open(pid, -1, NULL);
+    bool is_new_python =
+        target && (target->layout.major > 3 || target->layout.minor >= 13);
+    struct lw_os_images images = { 0 };
+    bool found = false;
+
+    lw_target_free(target);
+    if (!is_new_python || !lw_os_images(pid, &images, NULL))
+        return false;
+    for (size_t i = 0; !found && i < images.count; i++)
+        if (lw_text_starts(lw_text_basename(images.images[i].path), TORCH_LIBRARY))
+            found = is_old_torch(pid, images.images[i].path);
     lw_os_images_release(&images);
     return found;
 }

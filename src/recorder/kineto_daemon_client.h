@@ -32,6 +32,10 @@ bool lw_kineto_client_sees(pid_t pid, const char *path);
 /* Does process PID have torch in it? */
 bool lw_kineto_client_has_torch(pid_t pid);
 
+/* Would process PID crash if it recorded stacks? Up to torch 2.6 its profiler reads a
+ * module's frame as Pythons before 3.13 had it. False also where nothing is known. */
+bool lw_kineto_client_crashes_with_stacks(pid_t pid);
+
 /* Why process PID does not ask, and what to type; always false. */
 bool lw_kineto_client_explain(pid_t pid, struct lw_error *err);
 

@@ -291,8 +291,8 @@ def test_torch_is_as_it_was(lapwing: str, torch_python: str, tmp_path: Path) -> 
         (tmp_path / "watched").mkdir()
         watched = record(lapwing, words, tmp_path / "watched")
         output, errors = alone.communicate(timeout=300)
-    assert (watched.returncode, watched.stderr) == (0, "")
-    assert (alone.returncode, errors) == (0, "")
+    assert (watched.returncode, alone.returncode) == (0, 0), errors
+    assert watched.stderr == errors  # 2.14 has warnings
     watched_lines = watched.stdout.replace("/watched/", "/alone/").splitlines()
     assert watched_lines == output.splitlines()
     assert b"lapwing" not in (tmp_path / "watched" / "model.pt").read_bytes()
