@@ -5,6 +5,7 @@ VENV = .venv
 MESON = $(VENV)/bin/meson
 PYTHON = $(VENV)/bin/python
 FUZZ_SECONDS = 600
+TORTURE = 50
 VERSIONS = 3.10 3.11 3.12 3.13 3.14 3.15
 TORCHES = 2.6 2.14
 
@@ -15,7 +16,7 @@ SOURCES := $(shell find src python -type f -not -name '*.pyc' 2>/dev/null) \
 	meson.build meson_options.txt pyproject.toml LICENSE
 FOLDERS := $(wildcard src/. src/*/. python/. python/*/. tests/unit/. fuzz/.)
 
-.PHONY: wheel demo test quick-test bench lint fuzz fuzz-coverage matrix torch-matrix clean help
+.PHONY: wheel demo test quick-test bench lint torture fuzz fuzz-coverage matrix torch-matrix clean help
 .NOTPARALLEL:  # ninja is parallel, and set-up must not run twice at once
 .PHONY: setup-build setup-test setup-torch setup-fuzz asan werror
 
@@ -35,6 +36,9 @@ bench: setup-test setup-torch wheel  ## measure Lapwing beside its peers
 
 lint: setup-test wheel werror  ## layers, banned calls, formats, types, warnings
 	@$(PYTHON) tools/lint.py
+
+torture: setup-test asan  ## fail TORTURE (50) allocations of every golden case, in turn
+	@$(PYTHON) tests/run.py --torture --sample $(TORTURE)
 
 matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
 	@$(PYTHON) tools/layouts.py --check
