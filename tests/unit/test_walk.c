@@ -230,8 +230,22 @@ static void set_running(const struct lw_target *target, uint64_t address)
     memset(at, has_top ? 0 : 0xff, has_top ? 8 : 4);
 }
 
-/* It was at that place, but not when the one above it was called. */
-TEST(a_frame_that_runs_itself_has_called_nobody)
+/* Say that it was only just made. */
+static void set_new(const struct lw_target *target, uint64_t address)
+{
+    const struct lw_py_layout *layout = &target->layout;
+    unsigned char *at = word_at(address + layout->frame_instruction);
+    const unsigned char *code = word_at(address + layout->frame_code);
+    uint64_t start;
+
+    CHECK(at != NULL && code != NULL);
+    memcpy(&start, code, sizeof(start));
+    start = (start & ~(uint64_t)7) + layout->code_bytecode;
+    memcpy(at, &start, sizeof(start));
+}
+
+/* After SET the first frame that called another directly cannot have. */
+static void check_callers(void (*set)(const struct lw_target *, uint64_t))
 {
     for (size_t i = 0; i < IMAGE_COUNT; i++) {
         struct lw_target *target = open_target(image_names[i]);
@@ -243,13 +257,24 @@ TEST(a_frame_that_runs_itself_has_called_nobody)
         if (target->layout.has_data_stack) {
             for (callee = 1; thread->walk.frames[callee].is_entry; callee++)
                 CHECK(callee + 1 < thread->walk.count);
-            set_running(target, thread->walk.frames[callee - 1].address);
+            set(target, thread->walk.frames[callee - 1].address);
             CHECK(lw_target_sample(target, 2));
             CHECK(thread->has_stack && thread->walk.is_moving);
             CHECK_EQ(thread->walk.count, callee);
         }
         close_target(target);
     }
+}
+
+/* It was at that place, but not when the one above it was called. */
+TEST(a_frame_that_runs_itself_has_called_nobody)
+{
+    check_callers(set_running);
+}
+
+TEST(a_frame_that_has_not_begun_has_called_nobody)
+{
+    check_callers(set_new);
 }
 
 static bool can_sample(void)
