@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -44,6 +45,10 @@ def attachable(sockets: Path) -> dict[str, str]:
         "KINETO_IPC_SOCKET_DIR": str(sockets),
         "KINETO_LOG_LEVEL": "99",
     }
+
+
+# What torch itself prints, now and then, of an op that runs when a window ends.
+OPEN_OP = re.compile(r"\[W.* collection\.cpp:\d+\] Warning: .*\n")
 
 
 @contextmanager
@@ -92,7 +97,7 @@ def job(
             out, err = process.communicate(timeout=30)
         assert process.returncode == 0
         assert int(out) > 1
-        assert err == ""
+        assert OPEN_OP.sub("", err) == ""
 
 
 def attach(
