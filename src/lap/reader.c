@@ -184,10 +184,17 @@ static bool add_info(struct reading *r, struct lw_error *err)
     return true;
 }
 
+static unsigned want_of_run(const struct lw_run *run, unsigned want)
+{
+    return want & LW_WANT_MORE_IF_SMALL && run->bytes <= LW_SMALL_RUN_BYTES
+               ? want | LW_WANT_SAMPLES | LW_WANT_COUNTERS
+               : want;
+}
+
 bool lw_lap_read(const struct lw_run *run, unsigned want, struct lw_builder *out,
                  struct lw_error *err)
 {
-    struct reading r = { .run = run, .want = want, .out = out };
+    struct reading r = { .run = run, .want = want_of_run(run, want), .out = out };
     bool done = list_segments(&r, err) && add_info(&r, err);
 
     for (size_t first = 0, end; done && first < r.segment_count; first = end) {
@@ -215,7 +222,7 @@ struct lw_profile *lw_lap_load(const char *name, unsigned want, struct lw_error 
     struct lw_run run;
 
     if (lw_run_open(&run, name, NULL, err) && (builder = lw_builder_new(err)) &&
-        lw_lap_read(&run, lw_want_of_run(&run, want), builder, err)) {
+        lw_lap_read(&run, want, builder, err)) {
         profile = lw_builder_finish(builder, err);
         builder = NULL;
     }

@@ -39,14 +39,7 @@ enum lw_want {
 };
 
 #define LW_SMALL_RUN_BYTES (2u << 20) /* an hour of a thread, at the usual rate */
-static inline unsigned lw_want_of_run(const struct lw_run *run, unsigned want)
-{
-    return want & LW_WANT_MORE_IF_SMALL && run->bytes <= LW_SMALL_RUN_BYTES
-               ? want | LW_WANT_SAMPLES | LW_WANT_COUNTERS
-               : want;
-}
-
-#define LW_LAP_ROWS_MAX (1u << 29) /* of a kind; more is LW_ERR_LIMIT */
+#define LW_LAP_ROWS_MAX (1u << 29)    /* of a kind; more is LW_ERR_LIMIT */
 
 /* Add all processes of an opened RUN to OUT, with run.json's facts, times and losses. */
 bool lw_lap_read(const struct lw_run *run, unsigned want, struct lw_builder *out,

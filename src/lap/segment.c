@@ -303,14 +303,11 @@ static bool take(struct rewrite *r, const struct lw_chunk *chunk, bool was_thinn
             r->summed_samples += chunk->rows;
         return take_sample_sums(r, chunk, err);
     case LW_CHUNK_SPANS:
-        if (!r->thin)
-            return join(r, chunk, err);
-        r->dropped_spans += chunk->rows;
-        return lw_chunk_is_whole(chunk) ||
-               lw_fail(err, LW_ERR_FORMAT, "a chunk is damaged");
     case LW_CHUNK_ORIGINS: /* go where their spans go */
         if (!r->thin)
             return join(r, chunk, err);
+        if (chunk->kind == LW_CHUNK_SPANS)
+            r->dropped_spans += chunk->rows;
         return lw_chunk_is_whole(chunk) ||
                lw_fail(err, LW_ERR_FORMAT, "a chunk is damaged");
     case LW_CHUNK_FRAMES:

@@ -107,8 +107,7 @@ bool lw_lap_read_all(const struct lw_run *run, unsigned want, struct lw_builder 
 {
     bool wants_windows = want & LW_WANT_TRACE && !(want & LW_WANT_TRACE_ALONE);
 
-    return lw_lap_read(run, lw_want_of_run(run, want), out, err) &&
-           note_windows(run, out, err) &&
+    return lw_lap_read(run, want, out, err) && note_windows(run, out, err) &&
            (!wants_windows || read_windows(run, want, out, err));
 }
 
