@@ -324,26 +324,24 @@ static int run_session(struct session *session, int argc, char **words,
     return lw_program_exit_code(&session->program);
 }
 
-static int run(const void *args, int argc, char **argv, struct lw_error *err)
+static int run(const void *given, int argc, char **argv, struct lw_error *err)
 {
+    const struct args *args = given;
     struct session *session;
     int code = LW_EXIT_RUN_FAILED;
 
-    if (((const struct args *)args)->min_span_ns &&
-        ((const struct args *)args)->calls != CALLS_TIMELINE)
+    if (args->min_span_ns && args->calls != CALLS_TIMELINE)
         return lw_usage(err, "--min-span is for --calls=timeline");
-    if (((const struct args *)args)->no_steps &&
-        ((const struct args *)args)->torch.words &&
-        !(((const struct args *)args)->torch.words & LW_TORCH_OFF))
+    if (args->no_steps && args->torch.words && !(args->torch.words & LW_TORCH_OFF))
         return lw_usage(err,
                         "--torch takes windows of whole steps, and --no-steps finds "
                         "none: give one of them");
-    if (((const struct args *)args)->recording.rate > LW_RATE_MAX)
+    if (args->recording.rate > LW_RATE_MAX)
         return lw_usage(err, "--rate is at most %d", LW_RATE_MAX);
     session = lw_zalloc(1, sizeof(*session), err);
     if (!session)
         return code;
-    session->args = *(const struct args *)args;
+    session->args = *args;
     session->commit.fd = -1;
     if (session->args.no_steps) /* nor the window that a GPU brings */
         session->args.torch.words |= LW_TORCH_OFF;
