@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make src/sampler/layouts.def from CPython's own headers.
+"""Make src/sampler/layouts.def from CPython's own headers, and of it frames.def.
 
     layouts.py [--check] [FOLDER ...]
 
@@ -15,7 +15,10 @@ does not gets a row of its own. Rows of Pythons that are not here stay as they a
 A new field is a line in layout.h and one in layout_fields.py; every row needs it, so
 delete layouts.def and run this where all of the Pythons are.
 
---check writes nothing and fails if layouts.def would change.
+python/_lapwing/frames.def has the few numbers of layouts.def that a process needs to
+look at its own frames.
+
+--check writes nothing and fails if one of them would change.
 
 What to ask of which version is layout_fields.py.
 """
@@ -37,7 +40,9 @@ import layout_fields
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "src/sampler/layouts.def"
+FRAMES = ROOT / "python/_lapwing/frames.def"
 FIRST_FREE_THREADED = 13
+FIRST_OF_AGENT = 10
 
 HEAD = """\
 /* Where the fields of CPython's structures lie on x86-64 Linux. Made from CPython's own
@@ -51,6 +56,25 @@ HEAD = """\
  * LW_OFFSETS(name, ...) says at which byte of that minor version's _Py_DebugOffsets the
  * same number is. What is not in a row is not told there, and comes from the layout. */
 """
+
+FRAMES_HEAD = """\
+/* `struct py_frame_layout` (compat.h) by minor version. Made of src/sampler/layouts.def
+ * by tools/layouts.py, not to be edited. */
+"""
+
+# What it is called in layouts.def; of two, the first that this Python has.
+FRAME_FIELDS = {
+    "thread_frame": ["thread_frame", "cframe_current_frame"],
+    "thread_cframe": ["thread_cframe"],
+    "previous": ["frame_previous"],
+    "code": ["frame_code"],
+    "instruction": ["frame_instruction"],
+    "owner": ["frame_owner"],
+    "code_file": ["code_filename"],
+    "code_name": ["code_qualname", "code_name"],
+    "code_table": ["code_linetable"],
+    "code_bytes": ["code_bytecode"],
+}
 
 PROGRAM = """\
 #define Py_BUILD_CORE 1
@@ -254,6 +278,16 @@ def is_size(kind: str, name: str) -> bool:
     return name == "told_bytes" or (kind == "LW_LAYOUT" and name.endswith("_bytes"))
 
 
+def fill(entries: list[str]) -> str:
+    """ ".name = number" entries as lines."""
+    return textwrap.fill(
+        ", ".join(entries).replace(" = ", "="),
+        width=80,
+        initial_indent="    ",
+        subsequent_indent="    ",
+    ).replace("=", " = ")
+
+
 def write_row(row: Row) -> str:
     """A row as text: a paragraph for each structure."""
     paragraphs: dict[str, list[str]] = {}
@@ -261,16 +295,28 @@ def write_row(row: Row) -> str:
         group = layout_fields.structure_of(name)
         word = layout_fields.to_word(name, number)
         paragraphs.setdefault(group, []).append(f".{name} = {word}")
-    body = ",\n".join(
-        textwrap.fill(
-            ", ".join(entries).replace(" = ", "="),
-            width=80,
-            initial_indent="    ",
-            subsequent_indent="    ",
-        ).replace("=", " = ")
-        for entries in paragraphs.values()
-    )
+    body = ",\n".join(fill(entries) for entries in paragraphs.values())
     return f"{row.kind}({row.name},\n{body})\n"
+
+
+def write_frames(rows: list[Row]) -> str:
+    """The text of frames.def: what is not there is 0, and of several rows of a minor
+    version the first counts (who uses it tries it before).
+    """
+    lines: dict[int, str] = {}
+    for row in rows:
+        numbers, minor = row.numbers, row.numbers["minor"]
+        is_free_threaded = numbers.get("is_free_threaded", 0)
+        if row.kind != "LW_LAYOUT" or minor < FIRST_OF_AGENT or is_free_threaded:
+            continue
+        entries = []
+        for name, fields in FRAME_FIELDS.items():
+            there = [numbers[f] for f in fields if numbers[f] != layout_fields.NO_FIELD]
+            entries += [f".{name} = {number}" for number in there[:1]]
+        if numbers["frame_owner"] == layout_fields.NO_FIELD:
+            entries.append(".is_offset = true")
+        lines.setdefault(minor, f"[{minor}] = {{\n{fill(entries)}\n}},\n")
+    return FRAMES_HEAD + "".join(lines.values())
 
 
 def main() -> int:
@@ -310,17 +356,21 @@ def main() -> int:
         print(f"layouts.py: {command} failed (see above)", file=sys.stderr)
         return 1
     rows.sort(key=lambda row: (row.kind, row.name))
-    text = "\n".join([HEAD, *(write_row(row) for row in rows)])
-    if text == (TABLE.read_text(encoding="utf-8") if TABLE.exists() else ""):
-        return 0
-    if args.check:
-        print(
-            f"{TABLE.relative_to(ROOT)} is not what the headers here say; "
-            "run python3 tools/layouts.py and read the difference",
-            file=sys.stderr,
-        )
-        return 1
-    TABLE.write_text(text, encoding="utf-8")
+    texts = {
+        TABLE: "\n".join([HEAD, *(write_row(row) for row in rows)]),
+        FRAMES: write_frames(rows),
+    }
+    for path, text in texts.items():
+        if text == (path.read_text(encoding="utf-8") if path.exists() else ""):
+            continue
+        if args.check:
+            print(
+                f"{path.relative_to(ROOT)} is not what the headers here say; "
+                "run python3 tools/layouts.py and read the difference",
+                file=sys.stderr,
+            )
+            return 1
+        path.write_text(text, encoding="utf-8")
     return 0
 
 
