@@ -348,6 +348,8 @@ static void note_sampling(struct lw_recorder *recorder)
     if (!set_number(info, "sample_rate", (uint64_t)recorder->sample_rate) ||
         !set_number(info, "samples_taken", counts.taken) ||
         !set_number(info, "samples_late", counts.late) ||
+        (counts.interrupted > 0 &&
+         !set_number(info, "samples_interrupted", counts.interrupted)) ||
         (counts.stops > 0 &&
          (!set_number(info, "samples_stops", counts.stops) ||
           !set_number(info, "samples_longest_stop_ns", counts.longest_stop_ns))) ||

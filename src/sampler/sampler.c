@@ -17,6 +17,9 @@
 /* Who asks for a sample more often than this gives a processor to it: to go to sleep and
  * to be woken takes as long as the sample itself. */
 #define WAKING_NS 80000
+/* Who does nothing but look at the clock does so many times a microsecond: with so long
+ * between two looks, the processor was somebody else's. */
+#define TAKEN_AWAY_NS 10000
 /* How often to look whether a thread that did not stop in time has stopped by now. */
 #define SETTLE_NS 200000ull
 
@@ -30,7 +33,8 @@ struct lw_sampled {
 struct lw_sampler {
     struct lw_sampler_options options;
     double period_ns;
-    uint64_t random; /* state of the generator */
+    uint64_t random;       /* state of the generator */
+    uint64_t given_back_ns; /* when the processor last was, after it was taken away */
 
     /* Held while samples are taken, and while somebody looks at a log: the list, the logs
      * and the counts are of one or the other. */
@@ -75,12 +79,18 @@ static void sleep_until(uint64_t when_ns)
         ;
 }
 
-static void spin_until(uint64_t when_ns)
+static void spin_until(struct lw_sampler *sampler, uint64_t when_ns)
 {
-    while (lw_clock_ns() < when_ns) {
+    uint64_t last_ns = lw_clock_ns(), now_ns = last_ns;
+
+    while (now_ns < when_ns) {
 #if defined(__x86_64__)
         __builtin_ia32_pause(); /* whoever shares the core gets more of it */
 #endif
+        last_ns = now_ns;
+        now_ns = lw_clock_ns();
+        if (now_ns - last_ns > TAKEN_AWAY_NS)
+            sampler->given_back_ns = now_ns;
     }
 }
 
@@ -108,8 +118,11 @@ static bool sample_all(struct lw_sampler *sampler, uint64_t due_ns, bool *is_idl
     go_on = !sampler->is_stopping;
     *is_idle = sampler->count == 0;
     if (go_on && sampler->count > 0) {
+        bool is_late = lw_clock_ns() - due_ns > grace_ns(sampler);
+
         sampler->counts.taken++;
-        sampler->counts.late += lw_clock_ns() - due_ns > grace_ns(sampler);
+        sampler->counts.late += is_late;
+        sampler->counts.interrupted += is_late && due_ns < sampler->given_back_ns;
         for (size_t i = 0; i < sampler->count; i++)
             sample_process(sampler->processes[i], lw_clock_ns());
     }
@@ -122,11 +135,12 @@ static bool sample_all(struct lw_sampler *sampler, uint64_t due_ns, bool *is_idl
 static uint64_t next_due(struct lw_sampler *sampler, uint64_t due_ns)
 {
     uint64_t soonest_ns = lw_clock_ns() - grace_ns(sampler);
-    uint64_t missed = 0;
+    uint64_t missed = 0, interrupted = 0;
 
     for (due_ns += next_gap(sampler); due_ns < soonest_ns;
          due_ns += next_gap(sampler)) {
         missed++;
+        interrupted += due_ns < sampler->given_back_ns;
         if (soonest_ns - due_ns > SECOND_NS) { /* the machine slept */
             due_ns = soonest_ns;
             break;
@@ -135,6 +149,7 @@ static uint64_t next_due(struct lw_sampler *sampler, uint64_t due_ns)
     if (missed > 0) {
         pthread_mutex_lock(&sampler->mutex);
         sampler->counts.missed += missed;
+        sampler->counts.interrupted += interrupted;
         pthread_mutex_unlock(&sampler->mutex);
     }
     return due_ns;
@@ -147,7 +162,7 @@ static void rest_until(struct lw_sampler *sampler, uint64_t when_ns)
     while (lw_pause_settle(&sampler->pause) && lw_clock_ns() + SETTLE_NS < when_ns)
         sleep_until(lw_clock_ns() + SETTLE_NS);
     if (sampler->period_ns < WAKING_NS && when_ns < lw_clock_ns() + 4 * WAKING_NS)
-        spin_until(when_ns);
+        spin_until(sampler, when_ns);
     else
         sleep_until(when_ns);
 }

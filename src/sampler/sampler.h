@@ -21,6 +21,10 @@ struct lw_sampler_counts {
     uint64_t taken;
     uint64_t late;   /* of those: more than a period after they were due */
     uint64_t missed; /* not taken: a period after, the one before was not done */
+    /* Of the late and the missed: those due while the sampler only waited for their time
+     * and its processor was taken away, where it can tell (rates at which it looks at the
+     * clock instead of sleeping). */
+    uint64_t interrupted;
 
     /* Where threads are stopped (sampler/pause.h): how often one was, did not stop in
      * time, or may not be; and how long some stood at most. */
