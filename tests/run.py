@@ -30,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ GOLDEN = results.ROOT / "tests" / "golden"
 OWN_FILES = {"cmd", "out", "err", "code", "setup", "no-torture"}
 SANITIZER_CODE = 86  # no command of ours exits so
 TIMEOUT = 60  # seconds; a case takes a fraction of one
+GROWTH = 4  # from one allocation that fails to the next, to find the last
 PASSES_TO_END = 3  # allocations in a row whose failure nobody notices
 
 
@@ -222,8 +224,12 @@ def torture_once(runner: Runner, case: Case, n: int, calm: Outcome) -> tuple[boo
     return passed, f"allocation {n} fails: {'; '.join(problems)}\n{err}"
 
 
-def allocations(sample: int, passes: Callable[[int], bool]) -> Iterator[int]:
-    """Which allocations to fail: all, or about SAMPLE spread over the whole run."""
+def allocations(
+    sample: int, first: int, passes: Callable[[int], bool]
+) -> Iterator[int]:
+    """Which allocations to fail: all; or, until one passes, FIRST and each GROWTH times
+    as late as the one before, then about SAMPLE spread over the whole run.
+    """
     if not sample:
         n = row = 0
         while row < PASSES_TO_END:
@@ -231,12 +237,12 @@ def allocations(sample: int, passes: Callable[[int], bool]) -> Iterator[int]:
             row = row + 1 if passes(n) else 0
             yield n
         return
-    top = 1
+    top = first
     while not passes(top):
         yield top
-        top *= 2
-    step = max(1, top // sample)
-    yield from range(1, top, step)
+        top *= GROWTH
+    step = max(1, top // (sample + 1))
+    yield from range(step, top, step)
 
 
 def torture(runner: Runner, case: Case, sample: int) -> str:
@@ -248,7 +254,8 @@ def torture(runner: Runner, case: Case, sample: int) -> str:
             seen[n] = torture_once(runner, case, n, calm)
         return seen[n][0]
 
-    for n in allocations(sample, attempt):
+    first = 1 + zlib.crc32(case.name.encode()) % (GROWTH - 1)  # cases alike differ here
+    for n in allocations(sample, first, attempt):
         attempt(n)
         if seen[n][1]:
             return seen[n][1]
