@@ -21,14 +21,14 @@
 struct looking {
     struct lw_advice *advice;
     const struct lw_step_track *track;
-    struct lw_other_calls calls;
+    struct lw_called_list calls;
     bool is_eval;
     uint64_t step_count, steps_ns; /* of that kind */
     struct lw_mine mine;
 };
 
 /* torch's, and ours, which takes windows of torch's profiler: nothing the training does. */
-static bool is_tools(const struct looking *l, const struct lw_other_call *call)
+static bool is_tools(const struct looking *l, const struct lw_called *call)
 {
     const struct lw_frame *frame = lw_profile_frame(l->advice->profile, call->function);
     const char *file = lw_profile_text(l->advice->profile, frame->file);
@@ -40,7 +40,7 @@ static bool is_tools(const struct looking *l, const struct lw_other_call *call)
 
 /* Where to change it: the line of the loop, or the function where the loop is a
  * library's. */
-static bool find_place(struct looking *l, const struct lw_other_call *call,
+static bool find_place(struct looking *l, const struct lw_called *call,
                        struct lw_finding *finding, struct lw_error *err)
 {
     const struct lw_profile *profile = l->advice->profile;
@@ -61,7 +61,7 @@ static bool find_place(struct looking *l, const struct lw_other_call *call,
     return reason.code == LW_OK;
 }
 
-static bool describe(const struct looking *l, const struct lw_other_call *call,
+static bool describe(const struct looking *l, const struct lw_called *call,
                      struct lw_buf *change, struct lw_buf *evidence,
                      struct lw_error *err)
 {
@@ -100,8 +100,8 @@ static bool describe(const struct looking *l, const struct lw_other_call *call,
     return lw_buf_check(change, err) && lw_buf_check(evidence, err);
 }
 
-static bool add_finding(struct looking *l, const struct lw_other_call *call,
-                        double error, struct lw_error *err)
+static bool add_finding(struct looking *l, const struct lw_called *call, double error,
+                        struct lw_error *err)
 {
     double whole_ns = (double)lw_advice_track_ns(l->track);
     double other = (double)l->calls.ns / whole_ns; /* share of the whole */
@@ -133,7 +133,7 @@ static bool look_at_calls(struct looking *l, struct lw_error *err)
     uint64_t whole_ns = lw_advice_track_ns(l->track);
 
     for (size_t i = 0; i < l->calls.count; i++) {
-        const struct lw_other_call *call = &l->calls.list[i];
+        const struct lw_called *call = &l->calls.list[i];
         double error =
             lw_analysis_error((int64_t)call->samples, (int64_t)l->calls.samples);
 
@@ -157,9 +157,9 @@ static bool look_at(struct looking *l, struct lw_error *err)
     l->steps_ns = l->is_eval ? track->eval_ns : track->train_ns;
     if (l->step_count == 0)
         return true;
-    done = lw_other_calls_init(&l->calls, &l->advice->steps, track, l->is_eval, err) &&
+    done = lw_steps_find_other(&l->calls, &l->advice->steps, track, l->is_eval, err) &&
            look_at_calls(l, err);
-    lw_other_calls_release(&l->calls);
+    lw_called_release(&l->calls);
     return done;
 }
 

@@ -120,24 +120,24 @@ static void add_calls(struct part *part, uint16_t phase)
 
 static bool add_other(struct part *part, struct lw_error *err)
 {
-    struct lw_other_calls calls = { 0 };
+    struct lw_called_list calls = { 0 };
     struct lw_buf text;
-    bool done = lw_other_calls_init(&calls, &part->view->steps, part->track,
+    bool done = lw_steps_find_other(&calls, &part->view->steps, part->track,
                                     part->is_eval, err);
 
     lw_buf_init(&text, 0);
     for (size_t i = 0; done && i < calls.count && i < OTHER_ROWS; i++) {
-        const struct lw_other_call *call = &calls.list[i];
+        const struct lw_called *call = &calls.list[i];
 
         if ((double)call->ns < OTHER_SHARE * (double)part->ns ||
             call->samples < OTHER_SAMPLES)
             break;
         lw_buf_reset(&text);
-        lw_other_call_add_name(&part->view->steps, call, &text);
+        lw_called_add_name(&calls, call, &text);
         add_row(part, 2, lw_analysis_text(part->view->table, &text), 0, call->ns);
     }
     lw_buf_release(&text);
-    lw_other_calls_release(&calls);
+    lw_called_release(&calls);
     return done;
 }
 

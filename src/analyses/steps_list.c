@@ -177,17 +177,17 @@ bool lw_steps_by_step(struct lw_steps_view *view, struct lw_error *err)
 static bool add_others(struct lw_steps_view *view, const struct lw_step_track *track,
                        uint64_t *sampled, uint64_t *ns, struct lw_error *err)
 {
-    struct lw_other_calls calls = { 0 };
+    struct lw_called_list calls = { 0 };
     struct lw_table *table = view->table;
     struct lw_buf text;
-    bool done = lw_other_calls_init(&calls, &view->steps, track, false, err);
+    bool done = lw_steps_find_other(&calls, &view->steps, track, false, err);
 
     lw_buf_init(&text, 0);
     for (size_t i = 0; done && i < calls.count; i++) {
-        const struct lw_other_call *call = &calls.list[i];
+        const struct lw_called *call = &calls.list[i];
 
         lw_buf_reset(&text);
-        lw_other_call_add_name(&view->steps, call, &text);
+        lw_called_add_name(&calls, call, &text);
         lw_table_row(table, 0);
         add_who(view, track);
         lw_table_add_text(table, lw_analysis_text(table, &text), text.len);
@@ -200,7 +200,7 @@ static bool add_others(struct lw_steps_view *view, const struct lw_step_track *t
     *sampled += calls.samples;
     *ns += calls.ns;
     lw_buf_release(&text);
-    lw_other_calls_release(&calls);
+    lw_called_release(&calls);
     return done;
 }
 

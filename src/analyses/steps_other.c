@@ -8,12 +8,8 @@
  *     <module>  main  fit_epoch  forward ...          } the loop: <module> main fit_epoch
  *     <module>  main  fit_epoch:57  log_metrics  dump    57 calls log_metrics */
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "analyses/steps_view.h"
 #include "base/alloc.h"
-#include "base/map.h"
 #include "model/mine.h"
 
 #define LOOP_SHARE 0.9 /* of the time of steps is below the loop */
@@ -40,19 +36,9 @@ struct looking {
     size_t frame_count, frame_capacity;
     uint32_t loop_depth; /* how many functions it is */
     struct lw_mine mine;
-    uint8_t *is_mine;  /* owned: of each file's string, 1 no, 2 yes; 0: not asked */
-    struct lw_map map; /* of calls */
-    struct lw_other_calls *calls;
+    uint8_t *is_mine; /* owned: of each file's string, 1 no, 2 yes; 0: not asked */
+    struct lw_called_list *calls;
 };
-
-static bool is_same(const struct looking *l, lw_frame_id a, lw_frame_id b)
-{
-    const struct lw_frame *x = lw_profile_frame(l->profile, a);
-    const struct lw_frame *y = lw_profile_frame(l->profile, b);
-
-    return a == b || (x->name == y->name && x->file == y->file &&
-                      x->first_line == y->first_line && x->kind == y->kind);
-}
 
 /* ---- samples in steps --------------------------------------------------------------- */
 
@@ -139,7 +125,7 @@ static bool find_paths(struct looking *l, struct lw_error *err)
 static bool goes_on(const struct looking *l, const struct path *path, lw_frame_id frame)
 {
     return path->common == l->loop_depth && path->depth > l->loop_depth &&
-           is_same(l, frame, l->frames[path->first + l->loop_depth]);
+           lw_called_is_same(l->profile, frame, l->frames[path->first + l->loop_depth]);
 }
 
 /* The function that most of the paths along the loop have next, if that is nearly all: by
@@ -159,7 +145,7 @@ static bool find_next(const struct looking *l, lw_frame_id *next)
         frame = l->frames[path->first + depth];
         if (votes_ns == 0)
             *next = frame;
-        if (votes_ns == 0 || is_same(l, *next, frame))
+        if (votes_ns == 0 || lw_called_is_same(l->profile, *next, frame))
             votes_ns += path->ns;
         else if (votes_ns >= path->ns)
             votes_ns -= path->ns;
@@ -196,54 +182,11 @@ static bool is_mine(struct looking *l, lw_frame_id frame, struct lw_error *err)
     return *known == 2;
 }
 
-struct key {
-    const struct looking *l;
-    lw_frame_id function, caller;
-};
-
-static bool same_call(const void *owner, uint32_t number, const void *key)
-{
-    const struct looking *l = owner;
-    const struct key *k = key;
-    const struct lw_other_call *call = &l->calls->list[number - 1];
-    const struct lw_frame *a = lw_profile_frame(l->profile, call->caller);
-    const struct lw_frame *b = lw_profile_frame(l->profile, k->caller);
-
-    return is_same(l, call->function, k->function) &&
-           is_same(l, call->caller, k->caller) && a->line == b->line;
-}
-
-static uint64_t hash_of(const struct looking *l, lw_frame_id function,
-                        lw_frame_id caller)
-{
-    const struct lw_frame *f = lw_profile_frame(l->profile, function);
-    const struct lw_frame *c = lw_profile_frame(l->profile, caller);
-
-    return lw_hash_u64(lw_hash_u64((uint64_t)f->name << 32 | f->first_line) ^
-                       ((uint64_t)c->file << 32 | c->line));
-}
-
 static bool add_call(struct looking *l, lw_frame_id function, lw_frame_id caller,
                      const struct path *path, struct lw_error *err)
 {
-    struct lw_other_calls *calls = l->calls;
-    struct key key = { l, function, caller };
-    uint64_t hash = hash_of(l, function, caller);
-    uint32_t number = lw_map_find(&l->map, hash, same_call, l, &key);
-    struct lw_other_call call = { .function = function, .caller = caller };
-
-    if (number == 0) {
-        if (!lw_grow(&calls->list, &calls->capacity, calls->count + 1, sizeof(call),
-                     err) ||
-            !lw_map_add(&l->map, hash, (uint32_t)calls->count + 1, err))
-            return false;
-        calls->list[calls->count++] = call;
-        number = (uint32_t)calls->count;
-    }
-    calls->list[number - 1].ns += path->other_ns;
-    calls->list[number - 1].samples += path->other_samples;
-    calls->samples += path->other_samples;
-    return true;
+    return lw_called_add(l->calls, function, caller, path->other_ns,
+                         path->other_samples, err);
 }
 
 static bool add_path(struct looking *l, const struct path *path, struct lw_error *err)
@@ -271,32 +214,14 @@ static bool add_path(struct looking *l, const struct path *path, struct lw_error
     return add_call(l, frames[called], called > 0 ? frames[called - 1] : 0, path, err);
 }
 
-static int compare_calls(const void *a, const void *b)
+static uint64_t other_ns(const struct lw_step_track *track, bool is_eval)
 {
-    const struct lw_other_call *x = a, *y = b;
-
-    if (x->ns != y->ns)
-        return x->ns > y->ns ? -1 : 1;
-    if (x->function != y->function)
-        return x->function < y->function ? -1 : 1;
-    return x->caller < y->caller ? -1 : x->caller > y->caller;
-}
-
-/* How long other time was is known exactly, and of samples only how it is divided: the
- * calls have so much of it as they have of the samples. */
-static void scale(struct lw_other_calls *calls, const struct lw_step_track *track,
-                  bool is_eval)
-{
-    double sampled_ns = 0;
+    uint64_t ns = 0;
 
     for (size_t i = 0; i < track->step_count; i++)
         if (track->steps[i].is_eval == is_eval && !track->steps[i].is_cut)
-            calls->ns += track->steps[i].ns[LW_PHASE_OTHER];
-    for (size_t i = 0; i < calls->count; i++)
-        sampled_ns += (double)calls->list[i].ns;
-    for (size_t i = 0; i < calls->count; i++)
-        calls->list[i].ns =
-            (uint64_t)((double)calls->list[i].ns / sampled_ns * (double)calls->ns);
+            ns += track->steps[i].ns[LW_PHASE_OTHER];
+    return ns;
 }
 
 static bool add_paths(struct looking *l, struct lw_error *err)
@@ -307,58 +232,26 @@ static bool add_paths(struct looking *l, struct lw_error *err)
     for (size_t i = 0; i < l->path_count; i++)
         if (l->paths[i].other_ns > 0 && !add_path(l, &l->paths[i], err))
             return false;
-    if (l->calls->count > 0)
-        qsort(l->calls->list, l->calls->count, sizeof(*l->calls->list), compare_calls);
     return true;
 }
 
-bool lw_other_calls_init(struct lw_other_calls *calls, const struct lw_steps *steps,
+bool lw_steps_find_other(struct lw_called_list *calls, const struct lw_steps *steps,
                          const struct lw_step_track *track, bool is_eval,
                          struct lw_error *err)
 {
     struct looking l = { .profile = steps->profile, .calls = calls };
     bool done;
 
-    memset(calls, 0, sizeof(*calls));
-    lw_map_init(&l.map);
+    lw_called_init(calls, steps->profile);
     done = add_samples(&l, track, is_eval, err) && find_paths(&l, err);
     if (done)
         find_loop(&l);
     done = done && add_paths(&l, err);
-    scale(calls, track, is_eval);
+    lw_called_divide(calls, other_ns(track, is_eval));
     lw_mine_release(&l.mine);
-    lw_map_release(&l.map);
     lw_free(l.is_mine);
     lw_free(l.paths);
     lw_free(l.path_of);
     lw_free(l.frames);
     return done;
-}
-
-void lw_other_calls_release(struct lw_other_calls *calls)
-{
-    lw_free(calls->list);
-    memset(calls, 0, sizeof(*calls));
-}
-
-void lw_other_call_add_name(const struct lw_steps *steps,
-                            const struct lw_other_call *call, struct lw_buf *out)
-{
-    const struct lw_profile *profile = steps->profile;
-    const struct lw_frame *place =
-        lw_profile_frame(profile, call->caller ? call->caller : call->function);
-    struct lw_function function, caller;
-    uint32_t line = place->line ? place->line : place->first_line;
-
-    lw_function_init(&function, profile, call->function);
-    lw_function_init(&caller, profile, call->caller ? call->caller : call->function);
-    lw_function_strip(&caller);
-    lw_buf_add(out, function.name, function.name_len);
-    if (call->function == call->caller)
-        lw_buf_add_text(out, " itself");
-    if (line > 0) {
-        lw_buf_add_text(out, " (");
-        lw_buf_add(out, caller.file, caller.file_len);
-        lw_buf_addf(out, ":%u)", line);
-    }
 }

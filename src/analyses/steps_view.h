@@ -5,6 +5,7 @@
 
 #include "analyses/analysis.h"
 #include "analyses/steps.h"
+#include "base/map.h"
 
 /* From so many steps on a quantile says something: below, one step in ten (or in a
  * hundred) is not even one. */
@@ -68,30 +69,48 @@ struct lw_slow_step lw_steps_explain(const struct lw_steps *steps,
                                      const struct lw_step *step,
                                      const uint64_t medians[LW_PHASES_MAX + 1]);
 
-/* ---- where the rest went ------------------------------------------------------------ */
+/* ---- what was called ---------------------------------------------------------------- */
 
-/* What was called from the loop of training, or evaluation, in the time that no phase
- * has. */
-struct lw_other_call {
-    lw_frame_id function; /* what the loop, or the person's own code below it, called */
-    lw_frame_id caller;   /* with the line of the call; 0: it is the loop's own line */
-    uint64_t ns;          /* its part of other time, by its part of the samples */
+/* What some code called, as samples have it. */
+struct lw_called {
+    lw_frame_id function;
+    lw_frame_id caller; /* with the line of the call; 0: not known; FUNCTION: no call,
+                           its own line */
+    uint64_t ns;
     uint64_t samples;
 };
 
-struct lw_other_calls {
-    struct lw_other_call *list; /* owned; the longest first */
+struct lw_called_list {
+    const struct lw_profile *profile; /* borrowed */
+    struct lw_called *list;           /* owned; once divided, the longest first */
     size_t count, capacity;
-    uint64_t ns;      /* all of other time, exactly */
-    uint64_t samples; /* in it */
+    struct lw_map map; /* of them, until they are divided */
+    uint64_t ns;       /* what was divided */
+    uint64_t samples;  /* in it */
 };
 
-bool lw_other_calls_init(struct lw_other_calls *calls, const struct lw_steps *steps,
+void lw_called_init(struct lw_called_list *calls, const struct lw_profile *profile);
+void lw_called_release(struct lw_called_list *calls); /* zeroed is fine */
+bool lw_called_add(struct lw_called_list *calls, lw_frame_id function,
+                   lw_frame_id caller, uint64_t ns, uint64_t samples,
+                   struct lw_error *err) LW_MUST_CHECK;
+/* How long it was in all is known exactly, and of samples only how it is divided: each
+ * call gets so much of NS as it has of them. */
+void lw_called_divide(struct lw_called_list *calls, uint64_t ns);
+/* Are two frames of one function, whatever their lines? */
+bool lw_called_is_same(const struct lw_profile *profile, lw_frame_id a, lw_frame_id b);
+/* Append "log_metrics (train.py:57)": what was called, and the line that called it. */
+void lw_called_add_name(const struct lw_called_list *calls,
+                        const struct lw_called *call, struct lw_buf *out);
+
+/* What the loop of training, or evaluation, called in the time that no phase has: it, or
+ * the person's own code below it. */
+bool lw_steps_find_other(struct lw_called_list *calls, const struct lw_steps *steps,
                          const struct lw_step_track *track, bool is_eval,
                          struct lw_error *err) LW_MUST_CHECK;
-void lw_other_calls_release(struct lw_other_calls *calls); /* zeroed is fine */
-/* Append "log_metrics (train.py:57)": what was called, and the line that called it. */
-void lw_other_call_add_name(const struct lw_steps *steps,
-                            const struct lw_other_call *call, struct lw_buf *out);
+/* What the dataset of each worker called to give its samples: reading, decoding,
+ * transforms. LISTS is as long as the workers are; release them in any case. */
+bool lw_steps_find_fetches(struct lw_called_list *lists, const struct lw_steps *steps,
+                           struct lw_error *err) LW_MUST_CHECK;
 
 #endif

@@ -10,7 +10,7 @@
 
 /* clang-format off */
 static const struct lw_column columns[] = {
-    { "process", "process", LW_UNIT_TEXT, false },
+    { "worker", "process", LW_UNIT_TEXT, false },
     { "of", "of process", LW_UNIT_TEXT, false },
     { "batches", "batches", LW_UNIT_COUNT, false },
     { "batch_ns", "a batch", LW_UNIT_NS, false },
@@ -23,6 +23,12 @@ static const struct lw_column columns[] = {
 /* clang-format on */
 
 #define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
+
+/* Of what a worker's dataset called, so many are named, if they are so much of fetch and so
+ * many samples of them were taken. */
+#define FETCH_ROWS 3
+#define FETCH_SHARE 0.05
+#define FETCH_SAMPLES 5
 
 static void add_pid(struct lw_table *table, uint64_t pid)
 {
@@ -54,6 +60,38 @@ static void add_worker(struct lw_steps_view *view, const struct lw_step_worker *
     lw_table_add_integer(table, (int64_t)busy_ns);
     lw_analysis_add_share(table, (double)busy_ns, (double)lived_ns);
     lw_table_add_integer(table, (int64_t)lived_ns);
+}
+
+static void add_fetch(struct lw_steps_view *view, const struct lw_step_worker *worker,
+                      const struct lw_called_list *calls)
+{
+    uint64_t batches = worker->batches ? worker->batches : 1;
+    struct lw_table *table = view->table;
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    for (size_t i = 0; i < calls->count && i < FETCH_ROWS; i++) {
+        const struct lw_called *call = &calls->list[i];
+        const char *name;
+
+        if ((double)call->ns < FETCH_SHARE * (double)calls->ns ||
+            call->samples < FETCH_SAMPLES)
+            break;
+        lw_buf_reset(&text);
+        lw_called_add_name(calls, call, &text);
+        name = lw_analysis_text(table, &text);
+        lw_table_row(table, 1);
+        lw_table_add_text(table, name, strlen(name));
+        for (size_t column = 1; column < COLUMN_COUNT; column++) {
+            if (strcmp(columns[column].name, "fetch_ns") == 0)
+                lw_table_add_integer(table, (int64_t)(call->ns / batches));
+            else if (strcmp(columns[column].name, "busy_ns") == 0)
+                lw_table_add_integer(table, (int64_t)call->ns);
+            else
+                lw_table_add_none(table);
+        }
+    }
+    lw_buf_release(&text);
 }
 
 /* What the process that trains fetched itself, where no worker did. */
@@ -90,18 +128,35 @@ static void note_own(struct lw_steps_view *view)
     lw_buf_release(&text);
 }
 
+static bool add_workers(struct lw_steps_view *view, struct lw_error *err)
+{
+    const struct lw_steps *steps = &view->steps;
+    struct lw_called_list *fetches =
+        lw_zalloc(steps->worker_count + 1, sizeof(*fetches), err);
+    bool done = fetches && lw_steps_find_fetches(fetches, steps, err);
+
+    for (size_t i = 0; fetches && i < steps->worker_count; i++) {
+        if (done) {
+            add_worker(view, &steps->workers[i]);
+            add_fetch(view, &steps->workers[i], &fetches[i]);
+        }
+        lw_called_release(&fetches[i]);
+    }
+    lw_free(fetches);
+    return done;
+}
+
 bool lw_steps_by_worker(struct lw_steps_view *view, struct lw_error *err)
 {
     const struct lw_steps *steps = &view->steps;
     uint64_t batches = 0;
     struct lw_buf text;
 
-    (void)err;
     lw_table_init(view->table, columns, COLUMN_COUNT);
-    for (size_t i = 0; i < steps->worker_count; i++) {
-        add_worker(view, &steps->workers[i]);
+    if (!add_workers(view, err))
+        return false;
+    for (size_t i = 0; i < steps->worker_count; i++)
         batches += steps->workers[i].batches;
-    }
     lw_buf_init(&text, 0);
     lw_units_add_count(&text, (int64_t)batches);
     lw_table_set_title(view->table, "who made the batches: %zu worker%s, %s batch%s",
@@ -113,6 +168,7 @@ bool lw_steps_by_worker(struct lw_steps_view *view, struct lw_error *err)
     else
         lw_table_note(view->table,
                       "Busy is fetch and collate, of the time from a worker's first "
-                      "batch to its last; sending a batch is in neither.");
+                      "batch to its last; sending a batch is in neither. Below a "
+                      "worker: what its dataset called in fetch, by its samples.");
     return true;
 }

@@ -266,7 +266,14 @@ def ranks() -> list[Process]:
 
 def workers() -> list[Process]:
     """6 batches of 12 ms, made by two workers in turn: fetch 8 with collate 2 in it,
-    one batch every 24 ms; the second worker is half as fast."""
+    one batch every 24 ms; the second worker is half as fast. The dataset, behind a
+    Subset, takes a third of fetch to load and half of it to augment."""
+    fetch = (
+        f"<module>@train.py:1:90 _worker_loop@{TORCH}/utils/data/_utils/worker.py:9:99 "
+        f"fetch@{TORCH}/utils/data/_utils/fetch.py:50:54 "
+        f"<listcomp>@{TORCH}/utils/data/_utils/fetch.py:54:54 "
+        f"__getitem__@{TORCH}/utils/data/dataset.py:400:420 __getitem__@data.py:20:"
+    )
     main = trainer()
     loop = Loop(main)
     for _ in range(6):
@@ -279,7 +286,11 @@ def workers() -> list[Process]:
         helper = Loop(worker, 4250 + number)
         for _ in range(3):
             start = helper.now
-            helper.go(6 * (1 + number))
+            helper.go(2 * (1 + number), fetch + "22 load@data.py:5:9")
+            helper.go(
+                3 * (1 + number), fetch + "23 augment@data.py:40:45 roll@data.py:60:61"
+            )
+            helper.go(1 * (1 + number), fetch + "24")
             helper.phase("collate", 2 * (1 + number))
             helper.close("fetch@_MapDatasetFetcher", start)
             helper.go(16 - 8 * number)
