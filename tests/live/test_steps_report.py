@@ -80,3 +80,17 @@ def test_each_step_is_a_row_and_the_summary_has_two_lines_of_them(
     assert f"{said['steps']} training steps" in rows["steps"]["detail"]
     assert rows["a step"]["detail"].startswith("data ")
     assert len(report(lapwing, run, "summary")["rows"]) <= 10
+
+
+def test_a_transform_is_named_below_the_worker_that_runs_it(
+    lapwing: str, tmp_path: Path
+) -> None:
+    program = PROGRAMS / "advice" / "training.py"
+    words = [lapwing, "run", "-q", "-o", "x.lap", str(program), "data", "--cured"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    (worker,) = report(lapwing, tmp_path / "x.lap", "steps", "--by", "worker")["rows"]
+    lines = program.read_text().splitlines()
+    line = 1 + next(i for i, text in enumerate(lines) if "(augment(" in text)
+    transform = worker["children"][0]
+    assert transform["worker"] == f"augment (training.py:{line})"
+    assert 0.7 < transform["fetch_ns"] / worker["fetch_ns"] <= 1
