@@ -76,7 +76,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-sample -d 'take n
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l calls -d 'every Python call, exactly, instead of samples; with =timeline each call also keeps its own start and end'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l c-calls -d 'calls of builtins as well'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l min-span -x -a '' -d 'leave shorter calls out of the timeline (10us, 1ms)'
-complete -c lapwing -n '__fish_seen_subcommand_from run' -l ops -x -a 'off windows all' -d 'which of torch'\''s ops: none, those of whole steps now and then, as many as cost 2 % of the run (windows), or every one'
+complete -c lapwing -n '__fish_seen_subcommand_from run' -l ops -x -a 'off windows all' -d 'which of torch'\''s ops: none, those of whole steps now and then, as many as cost 1 % of the run (windows), or every one'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-steps -d 'do not follow the steps of a training with torch'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l no-system -d 'not what processes and machine use: CPU, memory, disks, network, GPUs'
 complete -c lapwing -n '__fish_seen_subcommand_from run' -l torch -d 'windows of torch'\''s own profiler, of a few steps each, for report ops, kernels, overview and the like; the words are what to record besides ops. Where the program uses a GPU there is one of three steps without being asked for; =off: none'

@@ -2,10 +2,10 @@
  * run: time passes and earns, an op that is recorded spends.
  *
  * A step is recorded when what is saved covers what such a step usually spends; where ops
- * are few or long that is every step, where they are many and tiny one in a dozen, spread
- * over the run. How many ops a step has is seen in the steps that were recorded, and of
- * the first nothing is known: one that spends more than may be is given up (it is not a
- * whole step then) and more is saved for the next.
+ * are few or long that is every step, where they are many and tiny one in twenty or
+ * thirty, spread over the run. How many ops a step has is seen in the steps that were
+ * recorded, and of the first nothing is known: one that spends more than may be is given
+ * up (it is not a whole step then) and more is saved for the next.
  *
  * Times are ticks of any one clock, which may stand still for what shall not earn. Nothing
  * here locks. */
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LW_OPS_SHARE 0.02 /* of the run's time */
+#define LW_OPS_SHARE 0.01 /* of the run's time */
 
 struct lw_ops_budget {
     double op_ticks;      /* what one op costs */

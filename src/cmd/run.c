@@ -68,7 +68,7 @@ static const struct lw_option options[] = {
         "leave shorter calls out of the timeline (10us, 1ms)"),
     OPT(0, "ops", LW_ARG_CHOICE, ops, "off|windows|all",
         "which of torch's ops: none, those of whole steps now and then, as many as cost "
-        "2 % of the run (windows), or every one"),
+        "1 % of the run (windows), or every one"),
     OPT(0, "no-steps", LW_ARG_FLAG, no_steps, NULL,
         "do not follow the steps of a training with torch"),
     LW_OPT_NO_SYSTEM(args),
