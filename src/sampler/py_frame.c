@@ -10,18 +10,15 @@ uint32_t lw_py_frame_len(const struct lw_py_layout *layout)
 }
 
 /* The interpreter keeps the stack's depth (3.11 to 3.13) or top in a variable of its own
- * while it runs a frame, and -1 or NULL in the frame. A frame that was only just made has
- * a depth too; but no function calls another with its first instruction. */
+ * while it runs a frame, and -1 or NULL in the frame. */
 static bool has_saved_stack(const struct lw_py_layout *layout,
-                            const struct lw_py_frame *frame, const unsigned char *bytes)
+                            const unsigned char *bytes)
 {
     uint64_t top;
     int32_t depth;
 
     if (!layout->has_data_stack)
         return true; /* nobody says */
-    if (lw_py_frame_instruction(layout, frame) <= 0)
-        return false;
     if (layout->frame_stack_top != LW_NO_FIELD) {
         memcpy(&top, bytes + layout->frame_stack_top, sizeof(top));
         return top != 0;
@@ -52,7 +49,7 @@ struct lw_py_frame lw_py_frame_parse(const struct lw_py_layout *layout,
         frame.is_executing =
             (int8_t)bytes[layout->frame_state] == layout->state_executing;
     }
-    frame.has_saved_stack = has_saved_stack(layout, &frame, bytes);
+    frame.has_saved_stack = has_saved_stack(layout, bytes);
     if (layout->frame_is_entry != LW_NO_FIELD)
         frame.is_entry = bytes[layout->frame_is_entry] != 0;
     else

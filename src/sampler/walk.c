@@ -100,6 +100,21 @@ static uint32_t code_of(struct context *at, const struct lw_py_frame *frame)
                             at->now_ns);
 }
 
+/* Can FRAME have called another in the same run of the interpreter's loop? One that runs
+ * itself has not; nor has one that was only just made, though its stack is as saved: no
+ * function calls with its first instruction. What the interpreter puts around __init__
+ * stands at its first all the time. */
+static bool can_call(struct context *at, const struct lw_py_frame *frame)
+{
+    uint32_t code;
+
+    if (!frame->has_saved_stack || !at->layout->has_data_stack ||
+        lw_py_frame_instruction(at->layout, frame) > 0)
+        return frame->has_saved_stack;
+    code = code_of(at, frame);
+    return code > 0 && at->codes->codes[code].is_made_up;
+}
+
 bool lw_walk_alone(struct lw_code_cache *codes, struct lw_memory *memory,
                    uint64_t address, uint64_t now_ns, struct lw_walk_frame *found)
 {
@@ -208,7 +223,7 @@ static enum agreement climb_down(struct context *at, uint64_t address,
             code = code_of(at, &frame);
             if (code == 0 ? !(is_still && address == leaf) /* it is only being made */
                           : (address != leaf && !is_still &&
-                             ((!is_from_c && !frame.has_saved_stack) ||
+                             ((!is_from_c && !can_call(at, &frame)) ||
                               !is_calling(at, address, code, callee))) ||
                                 !push(at, address, &frame, code))
                 return CHANGED;
@@ -265,13 +280,13 @@ broken:
 
 /* Has the frame at CALLER, which ends at END if that is in the same chunk, called
  * somebody? IS_FROM_C: not in the same run of the interpreter's loop. */
-static bool is_waiting(const struct context *at, uint64_t caller, uint64_t end,
+static bool is_waiting(struct context *at, uint64_t caller, uint64_t end,
                        bool is_from_c)
 {
     struct lw_py_frame frame;
 
     if (!is_from_c &&
-        (!get_frame(at, LW_SECOND, caller, &frame) || !frame.has_saved_stack))
+        (!get_frame(at, LW_SECOND, caller, &frame) || !can_call(at, &frame)))
         return false;
     return held_still(at, caller,
                       lw_snapshot_chunk(at->snapshot, caller) ==
@@ -434,7 +449,7 @@ static bool push_leaf(struct context *at, int which, int before, int after)
         !frame.is_executing || lw_py_frame_is_shim(at->layout, &frame))
         return false;
     if (!frame.is_entry &&
-        (!get_frame(at, which, caller, &below) || !below.has_saved_stack))
+        (!get_frame(at, which, caller, &below) || !can_call(at, &below)))
         return false;
     code = code_of(at, &frame);
     return code > 0 && push(at, address, &frame, code);

@@ -277,6 +277,30 @@ TEST(a_frame_that_has_not_begun_has_called_nobody)
     check_callers(set_new);
 }
 
+/* What the interpreter puts around __init__ calls it and does nothing before. */
+TEST(a_frame_of_the_interpreters_own_calls_though_it_has_not_begun)
+{
+    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+        struct lw_target *target = open_target(image_names[i]);
+        const struct lw_target_thread *thread;
+        size_t callee, count;
+
+        CHECK(lw_target_sample(target, 1));
+        thread = deepest(target);
+        count = thread->walk.count;
+        if (target->layout.has_data_stack) {
+            for (callee = 1; thread->walk.frames[callee].is_entry; callee++)
+                CHECK(callee + 1 < count);
+            set_new(target, thread->walk.frames[callee - 1].address);
+            target->codes.codes[thread->walk.frames[callee - 1].code].is_made_up = true;
+            CHECK(lw_target_sample(target, 2));
+            CHECK(thread->has_stack && !thread->walk.is_moving);
+            CHECK(thread->walk.count < count);
+        }
+        close_target(target);
+    }
+}
+
 static bool can_sample(void)
 {
     struct lw_error err = { LW_OK, "" };
