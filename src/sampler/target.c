@@ -477,7 +477,8 @@ static bool is_same_program(const struct lw_target *target)
 }
 
 /* All threads that there are. If all sleep, there are no others: only one that runs can
- * begin another (or end one). IS_SURE: look all the same. */
+ * begin another (or end one). IS_SURE: look all the same. Where there are others than
+ * before, it may be another process. */
 static bool read_threads(struct lw_target *target, uint64_t now_ns, bool is_sure)
 {
     struct interpreter_words words[INTERPRETERS_MAX];
@@ -489,7 +490,8 @@ static bool read_threads(struct lw_target *target, uint64_t now_ns, bool is_sure
         if (!read_pending(target, words))
             return false;
         if (round == 0 && (!all_there(target) || !has_same_threads(target, words))) {
-            if (!list_threads(target, words))
+            if ((target->memory.pid && !is_same_program(target)) ||
+                !list_threads(target, words))
                 return false;
             begin(target);
         } else if (!walk_pending(target, words, now_ns, round + 1 == ROUNDS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ def standing(python: str, threads: int = 3) -> Iterator[Standing]:
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert process.stdout
     pid, child = map(int, process.stdout.readline().split())
+    time.sleep(0.05)  # from its word to its loop
     try:
         yield Standing(pid, child)
     finally:

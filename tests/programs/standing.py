@@ -37,6 +37,7 @@ def child_runs() -> None:
 
 
 def busy() -> None:
+    print(parent, child, flush=True)
     while True:  # line: busy
         pass
 
@@ -53,5 +54,4 @@ threading.Thread(target=deep, args=(10,), daemon=True).start()
 while len(here) <= count:
     time.sleep(0.01)
 time.sleep(0.1)  # until they wait
-print(parent, child, flush=True)
 busy()
