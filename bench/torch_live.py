@@ -9,10 +9,11 @@ Four questions, all modes of one in turns:
           last step the command ends
   steps   what noting the steps costs by itself, at a thousand steps a second
 
-Each run stands beside a bare one right before it and right after it, since others use
-the machine. The programs tell their steps' times without their start; a step's mean has
-what only some steps pay for, which its median has not. What an option is needed for
-that this Lapwing does not have is not measured.
+A run and a bare one make a pair: each is stopped while the other has its turn of a quarter
+second, so that what others do to this machine meanwhile is done to both, and the time
+for which it stood counts for neither. The programs tell their steps' times without
+their start; a step's mean has what only some steps pay for, which its median has not.
+What an option is needed for that this Lapwing does not have is not measured.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import mmap
 import os
 import random
+import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,6 +49,7 @@ FLOOD_OPS = 10_000_000
 FLOOD_BYTES = 64 << 20
 FLOOD_PAUSE_SECONDS = 1.0
 TIMEOUT_SECONDS = 900
+TURN_SECONDS = 0.25
 
 PAIRS = 20
 
@@ -103,6 +108,84 @@ PARTS = {
 }
 
 
+class Run:
+    """A run of a program that can be made to stand still. `clock` is for how long it
+    has, which the program's own clock leaves out (step_times.py).
+    """
+
+    def __init__(
+        self, lapwing: Path, program: Program, mode: Mode, folder: str
+    ) -> None:
+        script, *words = program.words
+        command = [sys.executable, str(PROGRAMS / script), *words, *mode.words]
+        if mode.options is not None:
+            command = [str(lapwing), "run", *mode.options, "--", *command]
+        self.command = command
+        self.folder = folder
+        name = mode.name.replace(" ", "-")
+        self.output, self.errors, self.clock_path = (
+            Path(folder, f"{name}.{what}") for what in ("out", "err", "clock")
+        )
+        self.clock_path.write_bytes(bytes(8))
+        with self.clock_path.open("r+b") as file:
+            self.clock = memoryview(mmap.mmap(file.fileno(), 8)).cast("Q")
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start_ns = self.stopped_ns = self.end_ns = 0
+        self.is_over = False
+
+    def take_turn(self, seconds: float) -> None:
+        """Begin or go on, for SECONDS at most."""
+        if self.process is None:
+            self.start_ns = time.monotonic_ns()
+            with self.output.open("w") as output, self.errors.open("w") as errors:
+                self.process = subprocess.Popen(
+                    self.command,
+                    cwd=self.folder,
+                    env=os.environ | {"LAPWING_BENCH_CLOCK": str(self.clock_path)},
+                    stdout=output,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+            self.end_fd = os.pidfd_open(self.process.pid)
+        else:
+            self.clock[0] += time.monotonic_ns() - self.stopped_ns
+            os.killpg(self.process.pid, signal.SIGCONT)
+        self.is_over = bool(select.select([self.end_fd], [], [], seconds)[0])
+        self.end_ns = time.monotonic_ns()
+        if self.is_over:
+            self.process.wait()
+            os.close(self.end_fd)
+        elif self.end_ns - self.start_ns - self.clock[0] > TIMEOUT_SECONDS * 1e9:
+            raise RunFailed(f"{' '.join(self.command)}: not done in time")
+        else:
+            os.killpg(self.process.pid, signal.SIGSTOP)
+            self.stopped_ns = time.monotonic_ns()
+
+    def times(self) -> Times:
+        assert self.process
+        for line in self.output.read_text().splitlines():
+            if self.process.returncode == 0 and line.startswith('{"program"'):
+                said = json.loads(line)
+                return Times(
+                    said["step_median"],
+                    said["step_mean"],
+                    said["step_cpu"],
+                    (self.end_ns - self.start_ns - self.clock[0]) / 1e9,
+                    (self.end_ns - self.clock[0] - said["ended_ns"]) / 1e9,
+                    said["peak_bytes"],
+                )
+        raise RunFailed(
+            f"{' '.join(self.command)}: exit code {self.process.returncode}: "
+            f"{self.errors.read_text().strip()}"
+        )
+
+    def kill(self) -> None:
+        """Whatever is left of it."""
+        if self.process and not self.is_over:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
 @dataclass
 class Bench:
     """The Lapwing that is measured, how often, and all that was found."""
@@ -125,51 +208,33 @@ class Bench:
         self.goals.append(Goal(what, "-", wanted, None))
         self.notes.append(f"not measured: {what}: {why}")
 
-    def run(self, program: Program, mode: Mode, folder: str | None = None) -> Times:
-        """One run, in FOLDER if it is given, else in one that is gone afterwards."""
-        if folder is None:
-            with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as name:
-                return self.run(program, mode, name)
-        script, *words = program.words
-        command = [sys.executable, str(PROGRAMS / script), *words, *mode.words]
-        if mode.options is not None:
-            command = [str(self.lapwing), "run", *mode.options, "--", *command]
+    def run(self, program: Program, modes: list[Mode], folder: str) -> list[Times]:
+        """The program in FOLDER in each mode, in turns; what each run took."""
         load = os.getloadavg()[0]
-        start = time.monotonic_ns()
+        runs = [Run(self.lapwing, program, mode, folder) for mode in modes]
         try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise RunFailed(f"{' '.join(command)}: not done in time") from None
-        end = time.monotonic_ns()
-        for line in done.stdout.splitlines():
-            if done.returncode == 0 and line.startswith('{"program"'):
-                said = json.loads(line)
-                times = Times(
-                    said["step_median"],
-                    said["step_mean"],
-                    said["step_cpu"],
-                    (end - start) / 1e9,
-                    (end - said["ended_ns"]) / 1e9,
-                    said["peak_bytes"],
-                )
-                self.runs.append(
-                    {
-                        "program": program.name,
-                        "mode": mode.name,
-                        "load_average": load,
-                        **asdict(times),
-                    }
-                )
-                return times
-        raise RunFailed(
-            f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}"
-        )
+            while any(not run.is_over for run in runs):
+                for run in runs:
+                    others = [one for one in runs if one is not run and not one.is_over]
+                    if not run.is_over:
+                        run.take_turn(TURN_SECONDS if others else TIMEOUT_SECONDS)
+            found = [run.times() for run in runs]
+        finally:
+            for run in runs:
+                run.kill()
+        for mode, times in zip(modes, found, strict=True):
+            row = {"program": program.name, "mode": mode.name, "load_average": load}
+            self.runs.append(row | asdict(times))
+        return found
+
+    def pair(
+        self, program: Program, mode: Mode, bare_first: bool
+    ) -> tuple[Times, Times]:
+        """A bare run and one in MODE, side by side."""
+        modes = [BARE, mode] if bare_first else [mode, BARE]
+        with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
+            found = dict(zip(modes, self.run(program, modes, folder), strict=True))
+        return found[BARE], found[mode]
 
 
 class Slowdowns:
@@ -181,20 +246,16 @@ class Slowdowns:
         self.bare: list[Times] = []
         self.pairs: dict[tuple[str, str], list[float]] = {}
         order = random.Random(0)
-        before = bench.run(program, BARE)
         for pair in range(bench.pairs):
             say(f"{program.name}: pair {pair + 1} of {bench.pairs}")
             turns = list(modes)
             order.shuffle(turns)
             for mode in turns:
-                times = bench.run(program, mode)
-                after = bench.run(program, BARE)
+                bare, times = bench.pair(program, mode, bare_first=pair % 2 == 0)
                 for part in PARTS:
-                    bare = (getattr(before, part) + getattr(after, part)) / 2
                     ratios = self.pairs.setdefault((mode.name, part), [])
-                    ratios.append(getattr(times, part) / bare)
-                self.bare.append(after)
-                before = after
+                    ratios.append(getattr(times, part) / getattr(bare, part))
+                self.bare.append(bare)
 
     def bound(self, mode: Mode, part: str) -> Bound:
         return bound(self.pairs[mode.name, part])
@@ -336,12 +397,11 @@ def flood(bench: Bench) -> None:
     count = math.ceil(FLOOD_OPS / each)
     program = Program("flood", ("ops.py", "small", str(count)))
     bench.notes.append(f"{each} ops a step, as torch.profiler counts; {count} steps")
-    say(f"flood: {count} steps bare, then recorded")
-    bare = bench.run(program, BARE)
+    say(f"flood: {count} steps bare, and recorded")
     with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
         run = Path(folder, "x.lap")
         mode = Mode(EVERY_OP.name, (*(EVERY_OP.options or ()), "-o", str(run)))
-        times = bench.run(program, mode, folder)
+        bare, times = bench.run(program, [BARE, mode], folder)
         size = sum(file.stat().st_size for file in run.rglob("*") if file.is_file())
         recorded = recorded_ops(bench, run)
     more = times.peak_bytes - bare.peak_bytes

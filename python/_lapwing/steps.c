@@ -10,7 +10,7 @@ __thread struct py_steps_thread py_steps_thread
 
 /* ---- when to look at all classes again --------------------------------------------- */
 
-/* A look at the few hundred classes of torch takes 50 us or so: soon after the beginning,
+/* A look at the few hundred classes of torch takes some 100 us: soon after the beginning,
  * when a program makes its own, often, and then once a second. */
 #define FIRST_LOOK_S 0.01
 #define LAST_LOOK_S 1.0
@@ -132,6 +132,7 @@ static bool make_names(void)
         { &py_steps_names.type, "type" },
         { &py_steps_names.collate_fn, "collate_fn" },
         { &py_steps_names.dataset, "dataset" },
+        { &py_steps_names.subclasses, "__subclasses__" },
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)

@@ -113,7 +113,7 @@ uint32_t py_steps_number(const char *phase, PyTypeObject *type);
 /* Names of attributes, made once. */
 struct py_steps_names {
     PyObject *parameters, *modules, *training, *original, *requires_grad;
-    PyObject *accumulate_grad, *device, *type, *collate_fn, *dataset;
+    PyObject *accumulate_grad, *device, *type, *collate_fn, *dataset, *subclasses;
 };
 extern struct py_steps_names py_steps_names;
 

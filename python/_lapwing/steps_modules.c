@@ -33,7 +33,8 @@ static PyObject *own_attribute(PyObject *module, PyObject *name)
     if (dict && PyDict_Check(dict))
         value = PyDict_GetItemWithError(dict, name); /* borrowed */
     Py_XDECREF(dict);                                /* the module has it */
-    PyErr_Clear();
+    if (!value)
+        PyErr_Clear();
     return value;
 }
 
@@ -239,8 +240,8 @@ static PyObject *all_classes(void)
     bool done = classes && known && PyList_Append(classes, torch.module) == 0;
 
     for (Py_ssize_t i = 0; done && i < PyList_Size(classes); i++) {
-        PyObject *derived =
-            PyObject_CallMethod(PyList_GetItem(classes, i), "__subclasses__", NULL);
+        PyObject *derived = PyObject_CallMethodObjArgs(PyList_GetItem(classes, i),
+                                                       py_steps_names.subclasses, NULL);
 
         done = derived && PyList_Check(derived);
         for (Py_ssize_t j = 0; done && j < PyList_Size(derived); j++) {

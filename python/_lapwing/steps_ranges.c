@@ -32,18 +32,33 @@ static bool is_data(uint32_t which)
     return which == DATA;
 }
 
-/* PREFIX CLASS '.' METHOD -> the number of the phase of CLASS. */
-static uint32_t range_number(const char *phase, const char *rest)
+/* PREFIX CLASS '.' METHOD -> the number of the phase of CLASS. Nearly always it is that of
+ * the last one. */
+static uint32_t range_number(uint32_t which, const char *rest)
 {
-    const char *dot = strrchr(rest, '.');
-    size_t len = dot ? (size_t)(dot - rest) : strlen(rest);
+    static struct {
+        char rest[64];
+        uint32_t number; /* 0: none yet */
+    } last[PY_MOST_RANGES];
+    const char *dot;
     char class_name[256];
+    uint32_t number;
+    size_t len;
 
+    if (last[which].number && strcmp(last[which].rest, rest) == 0)
+        return last[which].number;
+    dot = strrchr(rest, '.');
+    len = dot ? (size_t)(dot - rest) : strlen(rest);
     if (len >= sizeof(class_name))
         len = sizeof(class_name) - 1;
     memcpy(class_name, rest, len);
     class_name[len] = '\0';
-    return py_phase_number(phase, class_name);
+    number = py_phase_number(announced[which].phase, class_name);
+    if (strlen(rest) < sizeof(last[which].rest)) {
+        memcpy(last[which].rest, rest, strlen(rest) + 1);
+        last[which].number = number;
+    }
+    return number;
 }
 
 /* Forget the open ranges from INDEX on. */
@@ -98,7 +113,7 @@ static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
     thread->ranges[thread->range_count++] = (struct py_open_range){
         .range = range,
         .start_ticks = now_ticks,
-        .number = range_number(announced[which].phase, name + len),
+        .number = range_number(which, name + len),
         .announced = which,
     };
 }
