@@ -441,16 +441,14 @@ static void add_user_callbacks(void)
     ops.user_handle = ops.torch.add_callback(callback);
 }
 
-/* What an op costs, in ticks, by the very callbacks that will be called. Half as much again
- * is what torch does besides: its dispatcher takes a slower way to an op that somebody hears
- * of (300 ns an op in a real step where this says 215). */
+/* What an op costs at least, in ticks, by the very callbacks that will be called. */
 static double measure(void)
 {
     uint64_t handle = add_op_callbacks();
     uint64_t cost = lw_torch_cost(&ops.torch, py_tracer.use_tsc);
 
     ops.torch.remove_callback(handle);
-    return 1.5 * (double)cost;
+    return (double)cost;
 }
 
 void py_ops_start(PyObject *torch)

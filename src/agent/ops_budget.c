@@ -9,13 +9,41 @@
 static const double most_saved_ms = 10;
 /* The first step to be recorded, of which nothing is known, has at least this. */
 static const double first_ms = 1;
+/* An op costs so many times the least until more is known, and at most. */
+static const double first_factor = 4, most_factor = 16;
+/* How much of what is known of steps the last one is. */
+static const double newest = 0.25;
+static const unsigned longest_row = 7;
 
-void lw_ops_budget_init(struct lw_ops_budget *budget, double op_ticks,
+void lw_ops_budget_init(struct lw_ops_budget *budget, double least_op_ticks,
                         double ticks_per_ms)
 {
     memset(budget, 0, sizeof(*budget));
-    budget->op_ticks = op_ticks;
+    budget->least_op_ticks = least_op_ticks;
+    budget->op_ticks = first_factor * least_op_ticks;
     budget->ticks_per_ms = ticks_per_ms;
+}
+
+/* Steps differ: what most of the last few had. One that had far more is a pause of the
+ * program's. */
+static void learn(double *usual, double seen)
+{
+    if (*usual > 0 && seen > 2 * *usual)
+        seen = 2 * *usual;
+    *usual = *usual > 0 ? (1 - newest) * *usual + newest * seen : seen;
+}
+
+/* A step of OPS recorded ones took so long. */
+static void learn_cost(struct lw_ops_budget *budget, double step_ticks, uint64_t ops)
+{
+    double seen, most = most_factor * budget->least_op_ticks;
+
+    if (ops == 0 || budget->other_ticks == 0)
+        return;
+    seen = (step_ticks - budget->other_ticks) / (double)ops;
+    if (seen < budget->least_op_ticks)
+        seen = budget->least_op_ticks;
+    learn(&budget->op_ticks, seen < most ? seen : most);
 }
 
 static void earn(struct lw_ops_budget *budget, uint64_t now)
@@ -35,18 +63,22 @@ static void earn(struct lw_ops_budget *budget, uint64_t now)
 bool lw_ops_budget_step(struct lw_ops_budget *budget, uint64_t now, bool was_recorded,
                         uint64_t ops)
 {
+    double step_ticks =
+        now > budget->last_ticks ? (double)(now - budget->last_ticks) : 0;
     double need;
 
     if (was_recorded) {
+        learn_cost(budget, step_ticks, ops);
         budget->saved_ticks -= (double)ops * budget->op_ticks;
-        /* Steps differ: what most of the last few had. */
-        budget->step_ops = budget->step_ops > 0
-                               ? 0.75 * budget->step_ops + 0.25 * (double)ops
-                               : (double)ops;
+        learn(&budget->step_ops, (double)ops);
+    } else if (budget->steps > 1 && !budget->gave_up) {
+        learn(&budget->other_ticks, step_ticks);
     }
+    budget->row = was_recorded ? budget->row + 1 : 0;
+    budget->gave_up = false;
     earn(budget, now);
     /* What goes before the first bound, and the first step, is not like those after. */
-    if (budget->steps++ == 0)
+    if (budget->steps++ == 0 || budget->row >= longest_row)
         return false;
     need = budget->step_ops > 0 ? budget->step_ops * budget->op_ticks
                                 : first_ms * budget->ticks_per_ms;
@@ -67,4 +99,5 @@ void lw_ops_budget_give_up(struct lw_ops_budget *budget, uint64_t ops)
     budget->saved_ticks -= (double)ops * budget->op_ticks;
     if (budget->step_ops < 2 * (double)ops)
         budget->step_ops = 2 * (double)ops;
+    budget->gave_up = true;
 }
