@@ -100,7 +100,7 @@ def test_a_python_that_keeps_the_agent_out_is_sampled(
 def test_what_a_class_calls_to_make_an_object_is_seen(
     lapwing: str, python: str, tmp_path: Path
 ) -> None:
-    """The interpreter has a frame of its own around __init__ once it is called often."""
+    """Once it is called often, the interpreter has a frame of its own around it."""
     (tmp_path / "made.py").write_text(
         "import time\n"
         "def work(seconds):\n"

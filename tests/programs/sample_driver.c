@@ -172,7 +172,8 @@ static void print_counts(const struct lw_sampler_counts *of_sampler,
            ", \"effective_samples\": %.1f, \"cpu_seconds\": %.6f, \"has_ended\": %s",
            counts->samples, counts->stacks, counts->moving, counts->unreadable,
            counts->dropped, counts->system_calls, of_sampler->taken, of_sampler->late,
-           of_sampler->missed, of_sampler->interrupted, effective, cpu, has_ended ? "true" : "false");
+           of_sampler->missed, of_sampler->interrupted, effective, cpu,
+           has_ended ? "true" : "false");
     printf(", \"stops\": %" PRIu64 ", \"stop_misses\": %" PRIu64
            ", \"stop_refusals\": %" PRIu64 ", \"longest_stop_ns\": %" PRIu64
            ", \"merged\": %" PRIu64 ", \"mismatched\": %" PRIu64
