@@ -11,9 +11,9 @@ Four questions, all modes of one in turns:
 
 A run and a bare one make a pair: each is stopped while the other has its turn of a
 quarter second, so that what others do to this machine meanwhile is done to both, and
-the time for which it stood counts for neither. The programs tell their steps' times without
-their start; a step's mean has what only some steps pay for, which its median has not.
-What an option is needed for that this Lapwing does not have is not measured.
+the time for which it stood counts for neither. The programs tell their steps' times
+without their start; a step's mean has what only some steps pay for, which its median
+has not. What an option is needed for that this Lapwing does not have is not measured.
 """
 
 from __future__ import annotations

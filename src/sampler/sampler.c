@@ -33,7 +33,7 @@ struct lw_sampled {
 struct lw_sampler {
     struct lw_sampler_options options;
     double period_ns;
-    uint64_t random;       /* state of the generator */
+    uint64_t random;        /* state of the generator */
     uint64_t given_back_ns; /* when the processor last was, after it was taken away */
 
     /* Held while samples are taken, and while somebody looks at a log: the list, the logs
