@@ -279,7 +279,7 @@ def is_size(kind: str, name: str) -> bool:
 
 
 def fill(entries: list[str]) -> str:
-    """ ".name = number" entries as lines."""
+    """Entries such as .name = 8, as lines."""
     return textwrap.fill(
         ", ".join(entries).replace(" = ", "="),
         width=80,

@@ -16,7 +16,6 @@
 #include "model/states.h"
 
 #define LOADER_FILE "torch/utils/data/dataloader.py"
-#define FETCH_FILE "torch/utils/data/_utils/fetch.py"
 #define BY_ITSELF "_SingleProcessDataLoaderIter"
 #define BY_WORKERS "_MultiProcessingDataLoaderIter"
 
@@ -117,7 +116,7 @@ static enum file_kind kind_of(struct looking *l, lw_frame_id frame,
     uint8_t *kind = &l->file_kinds[id];
 
     if (*kind == FILE_UNKNOWN)
-        *kind = lw_text_ends(file, FETCH_FILE)    ? FILE_FETCH
+        *kind = lw_text_ends(file, LW_FETCH_FILE) ? FILE_FETCH
                 : lw_text_ends(file, LOADER_FILE) ? FILE_LOADER
                 : is_own(l, file, reason)         ? FILE_OWN
                                                   : FILE_FOREIGN;

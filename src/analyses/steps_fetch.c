@@ -11,8 +11,6 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
-#define FETCH_FILE "torch/utils/data/_utils/fetch.py"
-
 /* A span of "fetch" or "collate" on the thread of a worker. */
 struct made {
     uint32_t worker;
@@ -57,7 +55,7 @@ static void sort_stacks(struct looking *l)
         l->calleds[s] = l->calleds[parent];
         if (frame->kind == LW_FRAME_NOTE || l->calleds[s])
             continue;
-        if (lw_text_ends(lw_profile_text(l->profile, frame->file), FETCH_FILE) ||
+        if (lw_text_ends(lw_profile_text(l->profile, frame->file), LW_FETCH_FILE) ||
             (l->ways[s] && is_way_in(lw_profile_text(l->profile, frame->name))))
             l->ways[s] = stacks[s].frame;
         else if (l->ways[s])

@@ -108,6 +108,8 @@ void lw_called_add_name(const struct lw_called_list *calls,
 bool lw_steps_find_other(struct lw_called_list *calls, const struct lw_steps *steps,
                          const struct lw_step_track *track, bool is_eval,
                          struct lw_error *err) LW_MUST_CHECK;
+/* Below a frame of this file of torch's, a batch is made: by the dataset, then collated. */
+#define LW_FETCH_FILE "torch/utils/data/_utils/fetch.py"
 /* What the dataset of each worker called to give its samples: reading, decoding,
  * transforms. LISTS is as long as the workers are; release them in any case. */
 bool lw_steps_find_fetches(struct lw_called_list *lists, const struct lw_steps *steps,

@@ -82,14 +82,14 @@ static void add_fetch(struct lw_steps_view *view, const struct lw_step_worker *w
         name = lw_analysis_text(table, &text);
         lw_table_row(table, 1);
         lw_table_add_text(table, name, strlen(name));
-        for (size_t column = 1; column < COLUMN_COUNT; column++) {
-            if (strcmp(columns[column].name, "fetch_ns") == 0)
-                lw_table_add_integer(table, (int64_t)(call->ns / batches));
-            else if (strcmp(columns[column].name, "busy_ns") == 0)
-                lw_table_add_integer(table, (int64_t)call->ns);
-            else
-                lw_table_add_none(table);
-        }
+        lw_table_add_none(table); /* of process */
+        lw_table_add_none(table); /* batches */
+        lw_table_add_none(table); /* a batch */
+        lw_table_add_integer(table, (int64_t)(call->ns / batches));
+        lw_table_add_none(table); /* collate */
+        lw_table_add_integer(table, (int64_t)call->ns);
+        lw_table_add_none(table); /* of its time */
+        lw_table_add_none(table);
     }
     lw_buf_release(&text);
 }

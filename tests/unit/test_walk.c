@@ -244,6 +244,16 @@ static void set_new(const struct lw_target *target, uint64_t address)
     memcpy(at, &start, sizeof(start));
 }
 
+/* The index of the first frame that another called directly. */
+static size_t first_direct(const struct lw_walk *walk)
+{
+    size_t callee = 1;
+
+    for (; walk->frames[callee].is_entry; callee++)
+        CHECK(callee + 1 < walk->count);
+    return callee;
+}
+
 /* After SET the first frame that called another directly cannot have. */
 static void check_callers(void (*set)(const struct lw_target *, uint64_t))
 {
@@ -255,8 +265,7 @@ static void check_callers(void (*set)(const struct lw_target *, uint64_t))
         CHECK(lw_target_sample(target, 1));
         thread = deepest(target);
         if (target->layout.has_data_stack) {
-            for (callee = 1; thread->walk.frames[callee].is_entry; callee++)
-                CHECK(callee + 1 < thread->walk.count);
+            callee = first_direct(&thread->walk);
             set(target, thread->walk.frames[callee - 1].address);
             CHECK(lw_target_sample(target, 2));
             CHECK(thread->has_stack && thread->walk.is_moving);
@@ -283,16 +292,16 @@ TEST(a_frame_of_the_interpreters_own_calls_though_it_has_not_begun)
     for (size_t i = 0; i < IMAGE_COUNT; i++) {
         struct lw_target *target = open_target(image_names[i]);
         const struct lw_target_thread *thread;
-        size_t callee, count;
+        const struct lw_walk_frame *caller;
+        size_t count;
 
         CHECK(lw_target_sample(target, 1));
         thread = deepest(target);
         count = thread->walk.count;
         if (target->layout.has_data_stack) {
-            for (callee = 1; thread->walk.frames[callee].is_entry; callee++)
-                CHECK(callee + 1 < count);
-            set_new(target, thread->walk.frames[callee - 1].address);
-            target->codes.codes[thread->walk.frames[callee - 1].code].is_made_up = true;
+            caller = &thread->walk.frames[first_direct(&thread->walk) - 1];
+            set_new(target, caller->address);
+            target->codes.codes[caller->code].is_made_up = true;
             CHECK(lw_target_sample(target, 2));
             CHECK(thread->has_stack && !thread->walk.is_moving);
             CHECK(thread->walk.count < count);
