@@ -53,13 +53,17 @@ static struct {
     enum lw_agent_ops mode;
     uint32_t own_number;     /* of the op that we measure with, which is nobody's */
     uint32_t counter_number; /* of PY_OPS_COUNTER */
-    uint64_t user_handle, op_handle; /* of callbacks; 0: not there */
-    _Atomic uint64_t total;          /* ops, as far as threads have told */
+    _Atomic bool is_on;      /* from start to stop */
+    _Atomic uint64_t total;  /* ops, as far as threads have told */
 
-    pthread_mutex_t lock; /* of what follows; nobody waits for it but fork and stop */
+    /* Of what follows; only a fork, the program's first range and stop wait for it. */
+    pthread_mutex_t lock;
+    uint64_t range_handle, op_handle; /* of callbacks; 0: not there */
     struct lw_ops_budget budget;
     _Atomic bool is_open;     /* ops are being recorded */
     _Atomic bool is_to_close; /* since a fork: at the next op */
+    bool is_told_bounds;      /* by steps_ranges.c */
+    _Atomic bool has_ranges;  /* of the program's own */
     uint64_t total_at_open;   /* or at the last bound */
     struct bound_time {
         const void *thread; /* whose */
@@ -146,6 +150,8 @@ static void tell_open(bool is_open)
 
 static void *op_started(struct lw_torch_context **result, const void *function);
 static void op_ended(const void *function, struct lw_torch_context *base);
+static void *range_started(struct lw_torch_context **result, const void *function);
+static void range_ended(const void *function, struct lw_torch_context *base);
 
 static uint64_t add_op_callbacks(void)
 {
@@ -156,20 +162,49 @@ static uint64_t add_op_callbacks(void)
     return ops.torch.add_callback(callback);
 }
 
+static uint64_t add_range_callbacks(void)
+{
+    struct lw_torch_callback callback = { range_started, range_ended, 1, { false } };
+
+    callback.scopes[LW_TORCH_USER] = true;
+    return ops.torch.add_callback(callback);
+}
+
+static void remove_callback(uint64_t *handle)
+{
+    if (*handle)
+        ops.torch.remove_callback(*handle);
+    *handle = 0;
+}
+
+/* Locked: have torch call us for ranges, but only where we have to hear of them: with any
+ * callback at all each node of a backward pass takes 600 instructions more. */
+static void set_range_callbacks(void)
+{
+    bool is_needed =
+        ops.is_on && (ops.is_open || ops.has_ranges || !ops.is_told_bounds);
+
+    if (is_needed && !ops.range_handle)
+        ops.range_handle = add_range_callbacks();
+    else if (!is_needed)
+        remove_callback(&ops.range_handle);
+}
+
 /* Locked: record ops from here on, or not. */
 static void set_open(bool is_open)
 {
     if (is_open == ops.is_open)
         return;
-    if (is_open) {
+    if (is_open)
         tell_open(true);
+    ops.is_open = is_open;
+    set_range_callbacks();
+    if (is_open) {
         ops.op_handle = add_op_callbacks();
     } else {
-        ops.torch.remove_callback(ops.op_handle);
-        ops.op_handle = 0;
+        remove_callback(&ops.op_handle);
         tell_open(false);
     }
-    ops.is_open = is_open;
 }
 
 static void tell_count(struct ops_thread *mine)
@@ -242,13 +277,28 @@ void py_ops_step_bound(enum py_ops_bound bound)
     if (ops.mode != LW_OPS_WINDOWS || !py_session_is_on() ||
         pthread_mutex_trylock(&ops.lock) != 0)
         return;
-    if (ops.user_handle && counts_as_bound(bound)) {
+    if (ops.is_on && counts_as_bound(bound)) {
         if (ops_thread)
             tell_count(ops_thread);
         set_open(lw_ops_budget_step(&ops.budget, worked_until_now(), ops.is_open,
                                     ops.total - ops.total_at_open));
         ops.total_at_open = ops.total;
     }
+    pthread_mutex_unlock(&ops.lock);
+}
+
+void py_ops_bounds_are_told(void)
+{
+    ops.is_told_bounds = true;
+}
+
+void py_ops_range_made(void)
+{
+    if (ops.has_ranges || !ops.is_on)
+        return;
+    pthread_mutex_lock(&ops.lock); /* once, or the program's first range would be lost */
+    ops.has_ranges = true;
+    set_range_callbacks();
     pthread_mutex_unlock(&ops.lock);
 }
 
@@ -360,26 +410,26 @@ static bool starts(const char *text, const char *with)
 }
 
 /* A loader announces each batch, an optimizer each step: names since torch 1.8. */
-static void *user_started(struct lw_torch_context **result, const void *function)
+static void *range_started(struct lw_torch_context **result, const void *function)
 {
     const char *name = ops.torch.name(function);
     struct op_context *context;
 
-    if (starts(name, "enumerate(Data")) /* Loader, Pipe */
+    if (!ops.is_told_bounds && starts(name, "enumerate(Data")) /* Loader, Pipe */
         py_ops_step_bound(PY_OPS_DATA);
     context = start(name, LW_NAME_MARK);
     *result = context ? &context->base : NULL;
     return result;
 }
 
-static void user_ended(const void *function, struct lw_torch_context *base)
+static void range_ended(const void *function, struct lw_torch_context *base)
 {
     uint64_t now = lw_ticks_now(py_tracer.use_tsc);
 
     if (!base)
         return;
     end((const struct op_context *)base, now, NULL);
-    if (starts(ops.torch.name(function), "Optimizer.step#"))
+    if (!ops.is_told_bounds && starts(ops.torch.name(function), "Optimizer.step#"))
         py_ops_step_bound(PY_OPS_OPTIMIZER);
 }
 
@@ -433,14 +483,6 @@ static bool prepare(void)
     return is_ready;
 }
 
-static void add_user_callbacks(void)
-{
-    struct lw_torch_callback callback = { user_started, user_ended, 1, { false } };
-
-    callback.scopes[LW_TORCH_USER] = true;
-    ops.user_handle = ops.torch.add_callback(callback);
-}
-
 /* What an op costs at least, in ticks, by the very callbacks that will be called. */
 static double measure(void)
 {
@@ -457,7 +499,7 @@ void py_ops_start(PyObject *torch)
     const char *reason = "there is no memory";
     double op_ticks;
 
-    if (!config || config->ops == LW_OPS_OFF || ops.user_handle)
+    if (!config || config->ops == LW_OPS_OFF || ops.is_on)
         return;
     if (!prepare() || !py_ops_test(&ops.torch, torch, &reason)) {
         tell_reason(config, reason);
@@ -476,7 +518,8 @@ void py_ops_start(PyObject *torch)
     ops.last_bound = bound_time_now();
     ops.worked_ticks = ops.last_bound.cpu_ticks;
     ops.total_at_open = ops.total;
-    add_user_callbacks();
+    ops.is_on = true;
+    set_range_callbacks();
     if (ops.mode == LW_OPS_ALL)
         set_open(true);
     pthread_mutex_unlock(&ops.lock);
@@ -484,11 +527,11 @@ void py_ops_start(PyObject *torch)
 
 void py_ops_stop(void)
 {
-    if (!ops.user_handle)
+    if (!ops.is_on)
         return;
     pthread_mutex_lock(&ops.lock);
+    ops.is_on = false;
     set_open(false);
-    ops.torch.remove_callback(ops.user_handle);
-    ops.user_handle = 0;
+    set_range_callbacks();
     pthread_mutex_unlock(&ops.lock);
 }

@@ -2,8 +2,8 @@
  *
  * torch calls us when an op begins and ends (agent/ops_torch.h), in any thread, mostly
  * without the GIL: a look at the clock and a name's number at its start, one record at its
- * end. What record_function() announces is recorded all the time, ops all the time or in
- * whole steps that are chosen so that they cost a set share of the run
+ * end. What the program announces by record_function() is recorded all the time, ops all the
+ * time or in whole steps that are chosen so that they cost a set share of the run
  * (agent/ops_budget.h). When they were on is told by a counter, PY_OPS_COUNTER: 1 from
  * here on, 0 from here on. */
 #ifndef PY_LAPWING_OPS_H
@@ -31,5 +31,11 @@ enum py_ops_bound {
 
 /* A step ends here and the next begins. In any thread, with or without the GIL. */
 void py_ops_step_bound(enum py_ops_bound bound);
+
+/* From now on loaders and optimizers are told by py_ops_step_bound(), and that the program
+ * makes a range of its own by py_ops_range_made(). Before that torch has to call us for
+ * every range, which is dear. */
+void py_ops_bounds_are_told(void);
+void py_ops_range_made(void);
 
 #endif

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "ops.h"
+
 static newfunc torch_new;
 static destructor torch_finalize; /* NULL: the class has no __del__ */
 static bool new_takes_arguments;
@@ -99,10 +101,15 @@ static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
         if (strncmp(name, announced[which].prefix, len) == 0)
             break;
     }
+    if (which == PY_MOST_RANGES) {
+        py_ops_range_made();
+        return;
+    }
     /* An optimizer that has another do its step, or its base class, is one. */
-    if (which == PY_MOST_RANGES || is_open(thread, which))
+    if (is_open(thread, which))
         return;
     if (is_data(which) && thread->inside == 0) {
+        py_ops_step_bound(PY_OPS_DATA);
         py_steps_boundary(now_ticks);
         if (py_steps_bound(PY_BOUND_DATA))
             now_ticks = lw_ticks_now(py_tracer.use_tsc);
@@ -156,8 +163,10 @@ static void end_range(PyObject *range)
             py_steps_write(ended.number, ended.start_ticks, now_ticks);
             if (!is_data(ended.announced))
                 py_steps_boundary(now_ticks);
-            if (ended.announced == OPTIMIZER)
+            if (ended.announced == OPTIMIZER) {
+                py_ops_step_bound(PY_OPS_OPTIMIZER);
                 py_steps_bound(PY_BOUND_OPTIMIZER);
+            }
         }
     }
     if (torch_finalize)
@@ -175,6 +184,9 @@ bool py_steps_hook_ranges(PyObject *torch)
     torch_finalize = (destructor)py_patch_get_slot(type, PY_SLOT_FINALIZE);
     new_takes_arguments =
         (void *)torch_new != PyType_GetSlot(&PyBaseObject_Type, Py_tp_new);
-    return py_patch_set_slot(type, PY_SLOT_FINALIZE, (void *)end_range) &&
-           py_patch_set_slot(type, PY_SLOT_NEW, (void *)new_range);
+    if (!py_patch_set_slot(type, PY_SLOT_FINALIZE, (void *)end_range) ||
+        !py_patch_set_slot(type, PY_SLOT_NEW, (void *)new_range))
+        return false;
+    py_ops_bounds_are_told();
+    return true;
 }

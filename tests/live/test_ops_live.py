@@ -106,6 +106,33 @@ def test_without_being_asked_whole_steps_are_recorded(
     assert found["a step"] == truth["steps"]
 
 
+# The program's own range comes late, and by a decorator.
+RANGES = """
+import torch
+layer = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+def step():
+    optimizer.zero_grad()
+    layer(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+for _ in range(400): step()
+step = torch.autograd.profiler.record_function("mine")(step)
+for _ in range(100): step()
+"""
+
+
+def test_torch_calls_for_ranges_only_where_it_must(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    record(lapwing, [], [torch_python, "-c", RANGES], tmp_path)
+    found = ops(lapwing, tmp_path)
+    updates = found["Optimizer.step#SGD.step"]
+    # Each of the last 100; of those before only where ops were recorded.
+    assert found["mine"] == 100
+    assert 100 < updates < 500
+    assert updates - 100 <= found["aten::addmm"] <= updates
+
+
 def test_ops_can_be_left_out(lapwing: str, torch_python: str, tmp_path: Path) -> None:
     command = [torch_python, "-c", "import torch; torch.ones(3).sin()"]
     record(lapwing, ["--ops=off"], command, tmp_path)
