@@ -80,8 +80,10 @@ static PyTypeObject *make_wrapper_type(void)
     static PyType_Spec spec = {
         .name = "_lapwing.Wrapper",
         .basicsize = sizeof(struct py_wrapper),
-        .flags =
-            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+        /* It takes the object before the arguments, as functions do, so no method has to
+         * be made for `object.function()`. */
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                 Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_METHOD_DESCRIPTOR,
         .slots = slots,
     };
 
