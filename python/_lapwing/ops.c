@@ -296,7 +296,7 @@ void py_ops_range_made(void)
 {
     if (ops.has_ranges || !ops.is_on)
         return;
-    pthread_mutex_lock(&ops.lock); /* once, or the program's first range would be lost */
+    pthread_mutex_lock(&ops.lock); /* once; its first range would be lost otherwise */
     ops.has_ranges = true;
     set_range_callbacks();
     pthread_mutex_unlock(&ops.lock);
