@@ -24,7 +24,7 @@ def main() -> None:
     features = torch.randn(256 * BATCH, 8)
     data = TensorDataset(features, features.sum(1, keepdim=True).tanh())
     loader = DataLoader(data, BATCH, shuffle=True)
-    inner = [layer for _ in range(4) for layer in (nn.Tanh(), nn.Linear(16, 16))]
+    inner = [layer for _ in range(6) for layer in (nn.Tanh(), nn.Linear(16, 16))]
     model = nn.Sequential(nn.Linear(8, 16), *inner, nn.Tanh(), nn.Linear(16, 1))
     criterion = nn.MSELoss()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=False)

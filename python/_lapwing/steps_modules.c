@@ -60,20 +60,20 @@ static bool has_parameters(PyObject *module)
     PyObject *waiting[MOST_VISITED];
     size_t count = 1, seen = 0;
 
+    if (holds_any(own_attribute(module, py_steps_names.parameters)))
+        return true;
     waiting[0] = module;
     while (seen < count) {
-        PyObject *next = waiting[seen++];
-        PyObject *children = own_attribute(next, py_steps_names.modules);
+        PyObject *children = own_attribute(waiting[seen++], py_steps_names.modules);
         PyObject *key, *value;
         Py_ssize_t at = 0;
 
-        if (holds_any(own_attribute(next, py_steps_names.parameters)))
-            return true;
         while (children && PyDict_Check(children) &&
                PyDict_Next(children, &at, &key, &value)) {
             if (value == Py_None)
                 continue;
-            if (count == MOST_VISITED)
+            if (count == MOST_VISITED ||
+                holds_any(own_attribute(value, py_steps_names.parameters)))
                 return true;
             waiting[count++] = value;
         }

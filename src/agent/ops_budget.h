@@ -2,10 +2,10 @@
  * run: time passes and earns, an op that is recorded spends.
  *
  * A step is recorded when what is saved covers what such a step usually spends; where ops
- * are few or long that is nearly every step, where they are many and tiny one in fifty or
- * so, spread over the run. How many ops a step has is seen in the steps that were recorded,
- * and of the first nothing is known: one that spends more than may be is given up (it is
- * not a whole step then) and more is saved for the next.
+ * are few or long that is nearly every step, where they are many and tiny one in a hundred
+ * or so, spread over the run. How many ops a step has is seen in the steps that were
+ * recorded, and of the first nothing is known: one that spends more than may be is given up
+ * (it is not a whole step then) and more is saved for the next.
  *
  * What an op spends is several times what a loop of them says, since in a program nothing
  * of ours is in the caches: it is how much longer recorded steps take than others. So that
@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LW_OPS_SHARE 0.01 /* of the run's time */
+#define LW_OPS_SHARE 0.005 /* of the run's time */
 
 struct lw_ops_budget {
     double least_op_ticks; /* what one op costs, where all of it is in the caches */
