@@ -32,6 +32,8 @@ struct series {
     struct segment *segments; /* by process, then segment number */
     size_t count, capacity;
     uint64_t bytes;
+    uint64_t
+        left_bytes; /* of those that were joined into others, and stay for a while */
 };
 
 static void release(struct series *s)
@@ -134,6 +136,8 @@ static void forget_covered(struct series *s)
         }
         if (now - segment->changed >= GRACE_S)
             unlink(segment->path);
+        else
+            s->left_bytes += segment->bytes;
         forget(s, i);
     }
 }
@@ -228,10 +232,21 @@ static bool thin(struct series *s, size_t i, size_t count, struct lw_error *err)
     look(segment);
     s->bytes = s->bytes - before + segment->bytes;
     if (count > 1) {
-        utimensat(AT_FDCWD, paths[1], NULL, 0); /* its time starts now */
+        /* Its time starts now. What it takes until then counts from the next call on, or
+         * all would be joined at once to make room for itself. */
+        utimensat(AT_FDCWD, paths[1], NULL, 0);
         forget(s, i + 1);
     }
     return true;
+}
+
+uint64_t lw_lap_bytes(const char *folder)
+{
+    struct series s;
+    uint64_t bytes = list(&s, folder, NULL) ? s.bytes : 0;
+
+    release(&s);
+    return bytes;
 }
 
 bool lw_lap_thin(const char *folder, uint64_t max_bytes, uint64_t *bytes,
@@ -246,7 +261,7 @@ bool lw_lap_thin(const char *folder, uint64_t max_bytes, uint64_t *bytes,
             look(&s.segments[i]);
         forget_covered(&s);
     }
-    while (done && s.bytes > wanted) {
+    while (done && s.bytes + s.left_bytes > wanted) {
         size_t one = find_to_thin(&s, false), pair = SIZE_MAX;
 
         if (one == SIZE_MAX) {
@@ -258,7 +273,7 @@ bool lw_lap_thin(const char *folder, uint64_t max_bytes, uint64_t *bytes,
             break;
         done = one != SIZE_MAX ? thin(&s, one, 1, err) : thin(&s, pair, 2, err);
     }
-    *bytes = s.bytes;
+    *bytes = s.bytes + s.left_bytes;
     release(&s);
     return done;
 }

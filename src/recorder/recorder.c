@@ -173,18 +173,40 @@ static uint64_t keep_traces_to_size(struct lw_recorder *recorder)
     return dropped > 0 ? lw_traces_bytes(path) : bytes;
 }
 
-static void keep_to_size(struct lw_recorder *recorder, uint64_t now_ns)
+/* Twice what came since the last look may come until the next. */
+static uint64_t room_to_grow(const struct lw_recorder *recorder, uint64_t bytes)
 {
-    uint64_t max = recorder->max_bytes, traces, bytes;
+    uint64_t grown =
+        bytes > recorder->thinned_bytes ? bytes - recorder->thinned_bytes : 0;
 
-    if (max == 0 || now_ns < recorder->next_thin_ns)
+    return grown < recorder->max_bytes / 8 ? 2 * grown : recorder->max_bytes / 4;
+}
+
+static void keep_to_size(struct lw_recorder *recorder, bool is_at_end)
+{
+    const char *path = recorder->run.path;
+    uint64_t max = recorder->max_bytes, traces, room = 0;
+    uint64_t bytes;
+
+    if (max == 0)
+        return;
+    traces = keep_traces_to_size(recorder);
+    bytes = lw_lap_bytes(path);
+    if (!is_at_end)
+        room = room_to_grow(recorder, bytes);
+    if (lw_lap_thin(path, max - (traces < max / 2 ? traces : max / 2) - room, &bytes,
+                    NULL))
+        recorder->is_over_size = bytes + traces > max;
+    recorder->thinned_bytes = bytes;
+}
+
+static void keep_to_size_now_and_then(struct lw_recorder *recorder, uint64_t now_ns)
+{
+    if (now_ns < recorder->next_thin_ns)
         return;
     recorder->next_thin_ns =
-        now_ns + (max < THIN_SMALL_BYTES ? THIN_SMALL_NS : THIN_NS);
-    traces = keep_traces_to_size(recorder);
-    if (lw_lap_thin(recorder->run.path, traces < max / 2 ? max - traces : max - max / 2,
-                    &bytes, NULL))
-        recorder->is_over_size = bytes + traces > max;
+        now_ns + (recorder->max_bytes < THIN_SMALL_BYTES ? THIN_SMALL_NS : THIN_NS);
+    keep_to_size(recorder, false);
 }
 
 /* Sooner if a ring was more than a quarter full, later if hardly anything was in it. */
@@ -268,7 +290,7 @@ static void look_at_all(struct lw_recorder *recorder)
     lw_processes_bury(recorder);
     lw_follow_look(recorder, start_ns);
     lw_processes_greet_late(recorder, false);
-    keep_to_size(recorder, start_ns);
+    keep_to_size_now_and_then(recorder, start_ns);
     recorder->tick_ns = next_tick(recorder->tick_ns, fullest);
     took_ns = lw_clock_ns() - start_ns;
     set_timer(recorder, took_ns < recorder->tick_ns ? recorder->tick_ns - took_ns : MS);
@@ -398,8 +420,7 @@ bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
     while (recorder->process_count > 0)
         lw_processes_close(recorder, recorder->process_count - 1);
     finish_traces(recorder);
-    recorder->next_thin_ns = 0;
-    keep_to_size(recorder, lw_clock_ns());
+    keep_to_size(recorder, true);
     lw_processes_note_loss(recorder, "not all could be written",
                            recorder->unsaved_count);
     note_sampling(recorder);

@@ -73,6 +73,7 @@ struct lw_recorder {
     uint64_t budget_ns; /* for reading trees, saved up */
     size_t turn;        /* which process is looked at first */
     uint64_t next_thin_ns;
+    uint64_t thinned_bytes;  /* what segments took after the last look at their size */
     bool is_over_size;       /* nothing left to thin, and still too large */
     uint64_t refused_count;  /* processes that could not be recorded */
     struct lw_error trouble; /* the last failure to write, for the end */
