@@ -324,6 +324,7 @@ def torch(args: argparse.Namespace, tools: dict[str, str]) -> None:
                     pairs.add(tool, rate, sampled, bare)
                     shutil.rmtree(f"{out}.lap", ignore_errors=True)
             steps.process.kill()
+            steps.process.wait()  # or its processor time would be another's
             pairs.print(f"{name}, while attached")
 
 
