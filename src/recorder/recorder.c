@@ -200,7 +200,7 @@ static void keep_to_size(struct lw_recorder *recorder, bool is_at_end)
     recorder->thinned_bytes = bytes;
 }
 
-static void keep_to_size_now_and_then(struct lw_recorder *recorder, uint64_t now_ns)
+static void keep_to_size_if_due(struct lw_recorder *recorder, uint64_t now_ns)
 {
     if (now_ns < recorder->next_thin_ns)
         return;
@@ -290,7 +290,7 @@ static void look_at_all(struct lw_recorder *recorder)
     lw_processes_bury(recorder);
     lw_follow_look(recorder, start_ns);
     lw_processes_greet_late(recorder, false);
-    keep_to_size_now_and_then(recorder, start_ns);
+    keep_to_size_if_due(recorder, start_ns);
     recorder->tick_ns = next_tick(recorder->tick_ns, fullest);
     took_ns = lw_clock_ns() - start_ns;
     set_timer(recorder, took_ns < recorder->tick_ns ? recorder->tick_ns - took_ns : MS);
