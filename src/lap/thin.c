@@ -32,8 +32,7 @@ struct series {
     struct segment *segments; /* by process, then segment number */
     size_t count, capacity;
     uint64_t bytes;
-    uint64_t
-        left_bytes; /* of those that were joined into others, and stay for a while */
+    uint64_t left_bytes; /* of those that others stand for, and that stay for a while */
 };
 
 static void release(struct series *s)

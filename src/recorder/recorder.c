@@ -185,17 +185,16 @@ static uint64_t room_to_grow(const struct lw_recorder *recorder, uint64_t bytes)
 static void keep_to_size(struct lw_recorder *recorder, bool is_at_end)
 {
     const char *path = recorder->run.path;
-    uint64_t max = recorder->max_bytes, traces, room = 0;
-    uint64_t bytes;
+    uint64_t max = recorder->max_bytes, traces, bytes, limit;
 
     if (max == 0)
         return;
     traces = keep_traces_to_size(recorder);
     bytes = lw_lap_bytes(path);
+    limit = max - (traces < max / 2 ? traces : max / 2);
     if (!is_at_end)
-        room = room_to_grow(recorder, bytes);
-    if (lw_lap_thin(path, max - (traces < max / 2 ? traces : max / 2) - room, &bytes,
-                    NULL))
+        limit -= room_to_grow(recorder, bytes);
+    if (bytes <= limit || lw_lap_thin(path, limit, &bytes, NULL))
         recorder->is_over_size = bytes + traces > max;
     recorder->thinned_bytes = bytes;
 }
