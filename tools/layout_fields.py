@@ -40,6 +40,7 @@ TYPES: dict[str, Since] = {
     "chunk": {9: None, 11: "_PyStackChunk"},
     "frame": {9: "PyFrameObject", 11: "_PyInterpreterFrame"},
     "code": {9: "PyCodeObject"},
+    "function": {9: None, 11: "PyFunctionObject"},
     "object": {9: "PyObject"},
     "type": {9: "PyTypeObject"},
     "heaptype": {9: "PyHeapTypeObject"},
@@ -89,6 +90,7 @@ FIELDS: dict[tuple[str, str], Since] = {
     ("chunk", "top"): {9: None, 11: "top"},
     ("chunk", "data"): {9: None, 11: "data"},
     ("frame", "previous"): {9: "f_back", 11: "previous"},
+    ("frame", "function"): {9: None, 11: "f_func", 12: "f_funcobj"},
     ("frame", "globals"): {9: "f_globals"},
     ("frame", "code"): {9: "f_code", 13: "f_executable"},
     ("frame", "instruction"): {9: "f_lasti", 11: "prev_instr", 13: "instr_ptr"},
@@ -115,6 +117,8 @@ FIELDS: dict[tuple[str, str], Since] = {
     ("code", "linetable"): {9: "co_lnotab", 10: "co_linetable"},
     ("code", "bytecode"): {9: "co_code", 11: "co_code_adaptive"},
     ("code", "tlbc"): {9: None, 14: "co_tlbc"},
+    ("function", "code"): {9: None, 11: "func_code"},
+    ("function", "version"): {9: None, 11: "func_version"},
     ("object", "type"): {9: "ob_type"},
     ("type", "name"): {9: "tp_name"},
     ("type", "flags"): {9: "tp_flags"},
@@ -163,6 +167,13 @@ VALUES: dict[str, Since] = {
     # No header says it: bpo-27129 made f_lasti count code units in 3.10.
     "lasti_counts_units": {9: None, 10: "1", 11: None},
     "code_is_tagged": {9: None, 13: "!IS_OBJECT(_PyInterpreterFrame, f_executable)"},
+    # A frame that waits stands at the last word of what CALL remembers, or (3.13+) at
+    # CALL itself.
+    "called_version": {
+        9: None,
+        11: "AT(_PyCallCache, func_version) - SIZE(_PyCallCache) + SIZE(_Py_CODEUNIT)",
+        13: "AT(_PyCallCache, func_version) + SIZE(_Py_CODEUNIT)",
+    },
     "owner_generator": {9: "0xff", 11: "FRAME_OWNED_BY_GENERATOR"},
     "owner_shim": {
         9: "0xff",

@@ -18,6 +18,7 @@ void lw_code_cache_init(struct lw_code_cache *codes, const struct lw_py_layout *
 {
     *codes = (struct lw_code_cache){ .layout = layout, .code_type = code_type };
     lw_map_init(&codes->by_address);
+    lw_edges_init(&codes->edges);
     lw_arena_init(&codes->arena);
 }
 
@@ -25,6 +26,7 @@ void lw_code_cache_release(struct lw_code_cache *codes)
 {
     lw_free(codes->codes);
     lw_map_release(&codes->by_address);
+    lw_edges_release(&codes->edges);
     lw_arena_release(&codes->arena);
 }
 
@@ -177,6 +179,8 @@ uint32_t lw_code_cache_at(struct lw_code_cache *codes, struct lw_memory *memory,
                                .globals = globals };
     unsigned char object[LW_LAYOUT_COPY_MAX];
 
+    if (address == 0) /* as in a frame that has returned */
+        return 0;
     if (known && known->globals == globals &&
         now_ns - known->checked_ns < known->trust_ns)
         return number;

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "sampler/edges.h"
 #include "sampler/layout.h"
 #include "sampler/lines.h"
 
@@ -29,8 +30,10 @@ struct lw_py_code {
     /* As they were when it was read: if they differ, it is another one. */
     uint64_t name_object, file_object, lines_object;
     uint64_t checked_ns,
-        trust_ns;     /* when it was looked at, and for how long that does */
-    uint64_t globals; /* of the last frame of it */
+        trust_ns;         /* when it was looked at, and for how long that does */
+    uint64_t globals;     /* of the last frame of it */
+    uint32_t last_callee; /* that `edges` has of it, and where it is called; 0: none */
+    int32_t last_call;
 };
 
 struct lw_code_cache {
@@ -39,6 +42,7 @@ struct lw_code_cache {
     struct lw_py_code *codes;          /* by number; 0 is none; owned */
     size_t count, capacity;
     struct lw_map by_address; /* the newest of each */
+    struct lw_edges edges;    /* who calls whom */
     struct lw_arena arena;
 };
 

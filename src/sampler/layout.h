@@ -30,6 +30,7 @@
     LW_STRUCTURE(chunk)  /* of a data stack; from 3.11 on */ \
     LW_STRUCTURE(frame) \
     LW_STRUCTURE(code) \
+    LW_STRUCTURE(function) /* from 3.11 on */ \
     LW_STRUCTURE(object) \
     LW_STRUCTURE(type) \
     LW_STRUCTURE(heaptype) \
@@ -80,6 +81,8 @@
     LW_FIELD(chunk, top) \
     LW_FIELD(chunk, data) \
     LW_FIELD(frame, previous) /* f_back of an object */ \
+    LW_FIELD(frame, \
+             function) /* a reference to it, tagged as `code` is; from 3.11 on */ \
     LW_FIELD(frame, globals) \
     LW_FIELD(frame, code)        /* f_code, f_executable */ \
     LW_FIELD(frame, instruction) /* prev_instr, instr_ptr, or f_lasti of an object */ \
@@ -108,6 +111,8 @@
     LW_FIELD(code, linetable) /* co_lnotab in 3.9 */ \
     LW_FIELD(code, bytecode)  /* co_code_adaptive; up to 3.10 co_code, an object */ \
     LW_FIELD(code, tlbc)      /* free-threaded, from 3.14 on */ \
+    LW_FIELD(function, code) \
+    LW_FIELD(function, version) /* no other function has it; 0: it has none */ \
     LW_FIELD(object, type) \
     LW_FIELD(type, name) \
     LW_FIELD(type, flags) \
@@ -155,7 +160,12 @@ struct lw_py_layout {
      * in a frame that has not begun, the unit before the first. */
     bool instruction_is_current;
     bool lasti_counts_units; /* f_lasti counts code units (3.10), not bytes (3.9) */
-    bool code_is_tagged;     /* low bits of `code` are not of the address (3.14+) */
+    bool code_is_tagged; /* low bits of `code` are not of the address, and a frame that
+                            returns clears it (3.14+) */
+    /* Where a call to a Python function that the interpreter has specialised keeps
+     * `version` of that function: so far from `instruction` of a frame that waits for it.
+     * 0: nowhere (to 3.10). */
+    int8_t called_version;
     uint8_t owner_generator; /* values of `owner`; 0xff: none has it */
     uint8_t owner_shim;      /* FRAME_OWNED_BY_CSTACK, or _INTERPRETER */
     uint8_t owner_shim_too;  /* 3.14 has both */

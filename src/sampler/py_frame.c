@@ -35,8 +35,12 @@ struct lw_py_frame lw_py_frame_parse(const struct lw_py_layout *layout,
     memcpy(&frame.previous, bytes + layout->frame_previous, 8);
     memcpy(&frame.code, bytes + layout->frame_code, 8);
     memcpy(&frame.globals, bytes + layout->frame_globals, 8);
-    if (layout->code_is_tagged)
+    if (layout->frame_function != LW_NO_FIELD)
+        memcpy(&frame.function, bytes + layout->frame_function, 8);
+    if (layout->code_is_tagged) {
         frame.code &= ~(uint64_t)TAG_BITS;
+        frame.function &= ~(uint64_t)TAG_BITS;
+    }
     if (layout->has_data_stack) {
         memcpy(&frame.instruction, bytes + layout->frame_instruction, 8);
         frame.owner = bytes[layout->frame_owner];

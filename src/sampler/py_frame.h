@@ -7,6 +7,7 @@
 struct lw_py_frame {
     uint64_t previous; /* address of its caller's */
     uint64_t code;
+    uint64_t function; /* 0: it does not say (to 3.10) */
     uint64_t globals;
     uint64_t instruction;
     uint8_t owner;

@@ -57,8 +57,7 @@ static size_t place_all(struct lw_snapshot_piece *pieces, size_t count, size_t p
     return place;
 }
 
-/* copies[0]: state, pieces; copies[1] likewise; the state between: in one piece of
- * memory. */
+/* Each copy is the state and the pieces, and both are one piece of memory. */
 bool lw_snapshot_prepare(struct lw_snapshot *snapshot,
                          const struct lw_py_layout *layout, size_t *count)
 {
@@ -68,8 +67,8 @@ bool lw_snapshot_prepare(struct lw_snapshot *snapshot,
     if (state > STATE_MAX)
         return false;
     len = place_all(snapshot->frames, snapshot->frame_count, len);
-    if (2 * len + state > snapshot->copy_capacity) {
-        size_t wanted = 2 * len + state + len / 2;
+    if (2 * len > snapshot->copy_capacity) {
+        size_t wanted = 2 * len + len / 2;
         unsigned char *memory = lw_alloc(wanted, NULL);
 
         if (!memory)
@@ -79,11 +78,8 @@ bool lw_snapshot_prepare(struct lw_snapshot *snapshot,
         snapshot->copy_capacity = wanted;
     }
     snapshot->copies[1] = snapshot->copies[0] + len;
-    snapshot->state[LW_FIRST] = snapshot->copies[0];
-    snapshot->state[LW_SECOND] = snapshot->copies[1];
-    snapshot->state[LW_BETWEEN] = snapshot->copies[1] + len;
-    *count = 3 * (1 + (snapshot->cframe ? 1u : 0u)) +
-             2 * (snapshot->chunk_count + snapshot->frame_count);
+    *count = 2 * (1 + (snapshot->cframe ? 1u : 0u) + snapshot->chunk_count +
+                  snapshot->frame_count);
     return true;
 }
 
@@ -91,7 +87,7 @@ static struct lw_memory_range *add_state(struct lw_snapshot *snapshot, size_t le
                                          int which, struct lw_memory_range *ranges)
 {
     *ranges++ =
-        (struct lw_memory_range){ snapshot->thread, snapshot->state[which], len };
+        (struct lw_memory_range){ snapshot->thread, snapshot->copies[which], len };
     if (snapshot->cframe)
         *ranges++ = (struct lw_memory_range){ snapshot->cframe, &snapshot->frame[which],
                                               sizeof(snapshot->frame[which]) };
@@ -115,16 +111,16 @@ void lw_snapshot_ranges(struct lw_snapshot *snapshot, const struct lw_py_layout 
 {
     size_t len = state_len(layout);
 
-    ranges = add_state(snapshot, len, LW_FIRST, ranges);
-    ranges = add_pieces(snapshot->frames, snapshot->frame_count, snapshot->copies[0],
-                        ranges);
+    ranges = add_pieces(snapshot->frames, snapshot->frame_count,
+                        snapshot->copies[LW_FIRST], ranges);
     for (size_t i = snapshot->chunk_count; i-- > 0;)
-        ranges = add_pieces(&snapshot->chunks[i], 1, snapshot->copies[0], ranges);
-    ranges = add_state(snapshot, len, LW_BETWEEN, ranges);
-    ranges = add_pieces(snapshot->chunks, snapshot->chunk_count, snapshot->copies[1],
-                        ranges);
-    ranges = add_pieces(snapshot->frames, snapshot->frame_count, snapshot->copies[1],
-                        ranges);
+        ranges =
+            add_pieces(&snapshot->chunks[i], 1, snapshot->copies[LW_FIRST], ranges);
+    ranges = add_state(snapshot, len, LW_FIRST, ranges);
+    ranges = add_pieces(snapshot->chunks, snapshot->chunk_count,
+                        snapshot->copies[LW_SECOND], ranges);
+    ranges = add_pieces(snapshot->frames, snapshot->frame_count,
+                        snapshot->copies[LW_SECOND], ranges);
     add_state(snapshot, len, LW_SECOND, ranges);
 }
 
@@ -143,7 +139,7 @@ static uint64_t word_at(const unsigned char *bytes, uint32_t offset)
 struct lw_thread_words lw_snapshot_words(const struct lw_snapshot *snapshot,
                                          const struct lw_py_layout *layout, int which)
 {
-    const unsigned char *state = snapshot->state[which];
+    const unsigned char *state = snapshot->copies[which];
     struct lw_thread_words words = {
         .next = word_at(state, layout->thread_next),
         .frame = word_at(state, layout->thread_frame),

@@ -1,14 +1,18 @@
 /* The memory that holds one thread's Python stack, copied twice while the thread runs.
  *
  * Nobody stops the thread, so a copy may be torn: its first half from before a call, its
- * second half from after it. Two copies, with the thread's state read before, between and
- * after them, tell what held still:
+ * second half from after it. Two copies, with the thread's state read between and after
+ * them, tell what held still:
  *
- *     state, pieces, state, pieces, state          in one call of the system
+ *     pieces, state, pieces, state          in one call of the system
  *
  * What lies above the top of the data stack is what was there before, and looks as good as
- * new: were the state not read between, a thread that is deep at both ends and was
- * shallow while it was copied would show frames that have long returned.
+ * new: were the state not read between, a thread that is deep in the end and was shallow
+ * while it was copied would show frames that have long returned.
+ *
+ * The pieces come first because looking disturbs: whoever writes to memory that was just
+ * read waits for it, so what is read next shows the thread more often where it writes
+ * there. What a thread does that is faster than two looks is taken from the first.
  *
  * Which pieces to read is known from the last time: the used part of the data stack's
  * chunks, and the frames that lie elsewhere (generators on the heap, entry frames on the C
@@ -20,8 +24,8 @@
 #include "base/map.h"
 #include "sampler/layout.h"
 
-/* The two readings of everything, and one more of the state between them. */
-enum { LW_FIRST, LW_SECOND, LW_BETWEEN };
+/* The two readings of everything. */
+enum { LW_FIRST, LW_SECOND };
 
 /* The thread's own words, as read at one instant. */
 struct lw_thread_words {
@@ -47,16 +51,15 @@ struct lw_snapshot {
     uint64_t thread; /* address of its state */
     bool is_still;   /* the thread stands while it is read: nothing can be torn */
     uint64_t cframe; /* where its current frame is taken to stand; 0: not known */
-    uint64_t frame[3];
-    unsigned char *state[3];          /* the bytes of its state */
+    uint64_t frame[2];
     struct lw_snapshot_piece *chunks; /* newest first */
     size_t chunk_count, chunk_capacity;
     size_t last_chunk;                /* that was looked up: the next one is near */
     struct lw_snapshot_piece *frames; /* numbered from 1: by_address has the numbers */
     size_t frame_count, frame_capacity;
     struct lw_map by_address;
-    struct lw_map by_caller; /* the walk's: frames by the one that called them */
-    unsigned char *copies[2];
+    struct lw_map by_caller;  /* the walk's: frames by the one that called them */
+    unsigned char *copies[2]; /* the bytes of its state, then the pieces */
     size_t copy_capacity;
 };
 

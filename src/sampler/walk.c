@@ -4,23 +4,10 @@
 
 #include "base/alloc.h"
 #include "sampler/chunks.h"
-#include "sampler/py_frame.h"
+#include "sampler/running.h"
 
 /* Bounds on what a broken or hostile target can make us do. */
-#define DEPTH_MAX 200000u
 #define LEARN_MAX 20000u
-#define LINKS_MAX 1000u
-
-/* All that the parts of a walk share. */
-struct context {
-    struct lw_walk *walk;
-    struct lw_snapshot *snapshot;
-    struct lw_code_cache *codes;
-    const struct lw_py_layout *layout;
-    struct lw_memory *memory;
-    uint64_t now_ns;
-    struct lw_thread_words words[3];
-};
 
 void lw_walk_release(struct lw_walk *walk)
 {
@@ -29,91 +16,6 @@ void lw_walk_release(struct lw_walk *walk)
 }
 
 /* ---- one frame ---------------------------------------------------------------------- */
-
-/* The frame at ADDRESS as copy WHICH has it. */
-static bool get_frame(const struct context *at, int which, uint64_t address,
-                      struct lw_py_frame *frame)
-{
-    const unsigned char *bytes =
-        lw_snapshot_at(at->snapshot, which, address, lw_py_frame_len(at->layout));
-
-    if (!bytes)
-        return false;
-    *frame = lw_py_frame_parse(at->layout, bytes);
-    return true;
-}
-
-/* Whether both copies have the same frame at ADDRESS. The instruction may differ: a
- * frame that runs is still the same frame. */
-enum agreement { MISSING, CHANGED, SAME };
-
-static enum agreement get_same_frame(const struct context *at, uint64_t address,
-                                     struct lw_py_frame *frame)
-{
-    struct lw_py_frame first;
-
-    if (!get_frame(at, LW_FIRST, address, &first) ||
-        !get_frame(at, LW_SECOND, address, frame))
-        return MISSING;
-    return first.code == frame->code && first.previous == frame->previous &&
-                   first.owner == frame->owner &&
-                   (at->snapshot->is_still ||
-                    (first.is_executing && frame->is_executing))
-               ? SAME
-               : CHANGED;
-}
-
-/* Are the LEN bytes of the frame at ADDRESS the same in both copies? Those of one that
- * waits for its callee are, its variables too; one that returned and was called anew at
- * the same place differs in something. */
-static bool held_still(const struct context *at, uint64_t address, size_t len)
-{
-    const unsigned char *first = lw_snapshot_at(at->snapshot, LW_FIRST, address, len);
-    const unsigned char *second = lw_snapshot_at(at->snapshot, LW_SECOND, address, len);
-
-    return first && second && memcmp(first, second, len) == 0;
-}
-
-static bool push(struct context *at, uint64_t address, const struct lw_py_frame *frame,
-                 uint32_t code)
-{
-    struct lw_walk *walk = at->walk;
-
-    if (code > 0 && at->codes->codes[code].is_made_up)
-        return true;
-    if (walk->count >= DEPTH_MAX ||
-        !lw_grow(&walk->frames, &walk->capacity, walk->count + 1, sizeof(*walk->frames),
-                 NULL))
-        return false;
-    walk->frames[walk->count++] = (struct lw_walk_frame){
-        .address = address,
-        .code = code,
-        .instruction = lw_py_frame_instruction(at->layout, frame),
-        .is_entry = frame->is_entry,
-    };
-    return true;
-}
-
-static uint32_t code_of(struct context *at, const struct lw_py_frame *frame)
-{
-    return lw_code_cache_at(at->codes, at->memory, frame->code, frame->globals,
-                            at->now_ns);
-}
-
-/* Can FRAME have called another in the same run of the interpreter's loop? One that runs
- * itself has not; nor has one that was only just made, though its stack is as saved: no
- * function calls with its first instruction. What the interpreter puts around __init__
- * stands at its first all the time. */
-static bool can_call(struct context *at, const struct lw_py_frame *frame)
-{
-    uint32_t code;
-
-    if (!frame->has_saved_stack || !at->layout->has_data_stack ||
-        lw_py_frame_instruction(at->layout, frame) > 0)
-        return frame->has_saved_stack;
-    code = code_of(at, frame);
-    return code > 0 && at->codes->codes[code].is_made_up;
-}
 
 bool lw_walk_alone(struct lw_code_cache *codes, struct lw_memory *memory,
                    uint64_t address, uint64_t now_ns, struct lw_walk_frame *found)
@@ -139,7 +41,7 @@ bool lw_walk_alone(struct lw_code_cache *codes, struct lw_memory *memory,
 
 /* Follow the links from ADDRESS to the root, and have the frames that were not read, which
  * are read one by one now, read with the others from now on. */
-static bool learn_frames(struct context *at, uint64_t address)
+static bool learn_frames(struct lw_walking *at, uint64_t address)
 {
     const struct lw_py_layout *layout = at->layout;
     const uint32_t len = lw_py_frame_len(layout);
@@ -147,7 +49,7 @@ static bool learn_frames(struct context *at, uint64_t address)
     size_t frames = at->snapshot->frame_count;
     unsigned learnt = 0;
 
-    for (unsigned links = 0; address && links < DEPTH_MAX; links++) {
+    for (unsigned links = 0; address && links < LW_WALK_DEPTH_MAX; links++) {
         const unsigned char *known =
             lw_snapshot_at(at->snapshot, LW_SECOND, address, len);
 
@@ -169,34 +71,23 @@ static bool learn_frames(struct context *at, uint64_t address)
 
 /* Does the frame at ADDRESS, of CODE, wait for somebody, and end where the frame at CALLEE
  * begins? CALLEE 0: there is none on the data stack. */
-static bool is_calling(const struct context *at, uint64_t address, uint32_t code,
+static bool is_calling(const struct lw_walking *at, uint64_t address, uint32_t code,
                        uint64_t callee)
 {
     const struct lw_snapshot_piece *chunk = lw_snapshot_chunk(at->snapshot, address);
     uint32_t len = at->codes->codes[code].frame_bytes;
 
     if (!chunk)
-        return held_still(at, address, lw_py_frame_len(at->layout));
+        return lw_walking_held_still(at, address, lw_py_frame_len(at->layout));
     if (callee != 0 && chunk == lw_snapshot_chunk(at->snapshot, callee) &&
         address + len != callee)
         return false;
-    return held_still(at, address, len);
-}
-
-/* The frames from FIRST on, root first. */
-static void reverse(struct lw_walk *walk, size_t first)
-{
-    for (size_t i = first, j = walk->count; i + 1 < j; i++) {
-        struct lw_walk_frame frame = walk->frames[i];
-
-        walk->frames[i] = walk->frames[--j];
-        walk->frames[j] = frame;
-    }
+    return lw_walking_held_still(at, address, len);
 }
 
 /* All frames from ADDRESS to the root, if every one of them held still. */
-static enum agreement climb_down(struct context *at, uint64_t address,
-                                 uint64_t *missing)
+static enum lw_agreement climb_down(struct lw_walking *at, uint64_t address,
+                                    uint64_t *missing)
 {
     /* As many as fit into what was read. */
     const size_t frames_max = at->snapshot->copy_capacity / lw_py_frame_len(at->layout);
@@ -207,11 +98,11 @@ static enum agreement climb_down(struct context *at, uint64_t address,
     at->walk->count = 0;
     for (size_t links = 0; address; links++) {
         struct lw_py_frame frame;
-        enum agreement agreement = get_same_frame(at, address, &frame);
+        enum lw_agreement agreement = lw_walking_get_same(at, address, &frame);
         uint32_t code;
 
         *missing = address;
-        if (agreement != SAME)
+        if (agreement != LW_SAME)
             return agreement;
         if (lw_py_frame_is_shim(at->layout, &frame)) {
             if (at->walk->count > 0)
@@ -220,84 +111,47 @@ static enum agreement climb_down(struct context *at, uint64_t address,
         } else {
             bool is_still = at->snapshot->is_still;
 
-            code = code_of(at, &frame);
+            code = lw_walking_code(at, &frame);
             if (code == 0 ? !(is_still && address == leaf) /* it is only being made */
                           : (address != leaf && !is_still &&
-                             ((!is_from_c && !can_call(at, &frame)) ||
+                             ((!is_from_c && !lw_walking_can_call(at, &frame)) ||
                               !is_calling(at, address, code, callee))) ||
-                                !push(at, address, &frame, code))
-                return CHANGED;
+                                !lw_walking_push(at, address, &frame, code))
+                return LW_CHANGED;
             if (lw_snapshot_chunk(at->snapshot, address))
                 callee = address;
             is_from_c = frame.is_entry;
         }
         if (links > frames_max) /* in a circle */
-            return CHANGED;
+            return LW_CHANGED;
         address = frame.previous;
     }
-    reverse(at->walk, 0);
-    return SAME;
+    lw_walking_reverse(at->walk, 0);
+    return LW_SAME;
 }
 
 /* ---- from the root up, when something did -------------------------------------------- */
 
-/* Push what lies between the frames at CALLER and ADDRESS: generators that run on
- * somebody else's stack. *IS_ENTRY is set if C called the frame that ADDRESS is the caller
- * of. False: the links do not lead from the one to the other. */
-static bool push_between(struct context *at, uint64_t address, uint64_t caller,
-                         bool *is_entry)
-{
-    size_t first = at->walk->count;
-    unsigned links = 0;
-
-    while (address != caller) {
-        struct lw_py_frame frame;
-        uint32_t code;
-
-        if (address == 0 || links++ > LINKS_MAX ||
-            lw_snapshot_chunk(at->snapshot, address) ||
-            get_same_frame(at, address, &frame) != SAME)
-            goto broken;
-        if (lw_py_frame_is_shim(at->layout, &frame)) {
-            if (at->walk->count > first)
-                at->walk->frames[at->walk->count - 1].is_entry = true;
-            else
-                *is_entry = true;
-        } else {
-            code = code_of(at, &frame);
-            if (code == 0 || !push(at, address, &frame, code))
-                goto broken;
-        }
-        address = frame.previous;
-    }
-    reverse(at->walk, first);
-    return true;
-
-broken:
-    at->walk->count = first;
-    return false;
-}
-
 /* Has the frame at CALLER, which ends at END if that is in the same chunk, called
  * somebody? IS_FROM_C: not in the same run of the interpreter's loop. */
-static bool is_waiting(struct context *at, uint64_t caller, uint64_t end,
+static bool is_waiting(struct lw_walking *at, uint64_t caller, uint64_t end,
                        bool is_from_c)
 {
     struct lw_py_frame frame;
 
-    if (!is_from_c &&
-        (!get_frame(at, LW_SECOND, caller, &frame) || !can_call(at, &frame)))
+    if (!is_from_c && (!lw_walking_get(at, LW_SECOND, caller, &frame) ||
+                       !lw_walking_can_call(at, &frame)))
         return false;
-    return held_still(at, caller,
-                      lw_snapshot_chunk(at->snapshot, caller) ==
-                              lw_snapshot_chunk(at->snapshot, end)
-                          ? end - caller
-                          : lw_py_frame_len(at->layout));
+    return lw_walking_held_still(at, caller,
+                                 lw_snapshot_chunk(at->snapshot, caller) ==
+                                         lw_snapshot_chunk(at->snapshot, end)
+                                     ? end - caller
+                                     : lw_py_frame_len(at->layout));
 }
 
 /* The frames of one chunk, oldest first, from START to END; *CALLER is the last frame
  * before, and after. False: not all held still. */
-static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
+static bool climb_chunk(struct lw_walking *at, uint64_t start, uint64_t end,
                         uint64_t *caller)
 {
     while (start + lw_py_frame_len(at->layout) <= end) {
@@ -305,13 +159,14 @@ static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
         bool is_direct;
         uint32_t code;
 
-        if (get_same_frame(at, start, &frame) != SAME)
+        if (lw_walking_get_same(at, start, &frame) != LW_SAME)
             return false;
-        code = code_of(at, &frame);
+        code = lw_walking_code(at, &frame);
         is_direct = frame.previous == *caller && !frame.is_entry;
         if (code == 0 || (*caller && !is_waiting(at, *caller, start, !is_direct)) ||
-            !push_between(at, frame.previous, *caller, &frame.is_entry) ||
-            !push(at, start, &frame, code))
+            !lw_walking_push_between(at, LW_SECOND, frame.previous, *caller,
+                                     &frame.is_entry) ||
+            !lw_walking_push(at, start, &frame, code))
             return false;
         *caller = start;
         start += at->codes->codes[code].frame_bytes;
@@ -319,23 +174,20 @@ static bool climb_chunk(struct context *at, uint64_t start, uint64_t end,
     return true;
 }
 
-/* How far the newest chunk was in use all the time; 0: it was another one. */
-static uint64_t lowest_top(const struct context *at)
+/* How far the newest chunk was in use at both looks; 0: it was another one. */
+static uint64_t lowest_top(const struct lw_walking *at)
 {
-    uint64_t top = UINT64_MAX;
+    const struct lw_thread_words *first = &at->words[LW_FIRST];
+    const struct lw_thread_words *second = &at->words[LW_SECOND];
 
-    for (size_t i = 0; i < sizeof(at->words) / sizeof(at->words[0]); i++) {
-        if (at->words[i].chunk != at->words[LW_SECOND].chunk)
-            return 0;
-        if (at->words[i].top < top)
-            top = at->words[i].top;
-    }
-    return top;
+    if (first->chunk != second->chunk)
+        return 0;
+    return first->top < second->top ? first->top : second->top;
 }
 
 /* The data stack as far as it held still; *LAST becomes the address of its last frame.
- * True: that is all of it, and its top was the same all the time. */
-static bool climb_up(struct context *at, uint64_t *last)
+ * True: that is all of it, and its top was the same both times. */
+static bool climb_up(struct lw_walking *at, uint64_t *last)
 {
     uint64_t top = lowest_top(at);
 
@@ -353,12 +205,12 @@ static bool climb_up(struct context *at, uint64_t *last)
             return false;
     }
     return top != 0 && top == at->words[LW_FIRST].top &&
-           top == at->words[LW_BETWEEN].top && top == at->words[LW_SECOND].top;
+           top == at->words[LW_SECOND].top;
 }
 
 /* Where the current frame stands was not known when it was read. If nothing of the data
  * stack has moved, and its last frame is the one that runs, that does not matter. */
-static bool is_known_without_cframe(struct context *at)
+static bool is_known_without_cframe(struct lw_walking *at)
 {
     uint64_t last = 0, current;
 
@@ -371,15 +223,15 @@ static bool is_known_without_cframe(struct context *at)
  * found among those that were read. */
 static bool is_called_by(const void *owner, uint32_t number, const void *key)
 {
-    const struct context *at = owner;
+    const struct lw_walking *at = owner;
     struct lw_py_frame frame;
 
-    return get_same_frame(at, at->snapshot->frames[number - 1].address, &frame) ==
-               SAME &&
+    return lw_walking_get_same(at, at->snapshot->frames[number - 1].address, &frame) ==
+               LW_SAME &&
            frame.previous == *(const uint64_t *)key;
 }
 
-static bool map_callers(struct context *at)
+static bool map_callers(struct lw_walking *at)
 {
     struct lw_snapshot *snapshot = at->snapshot;
 
@@ -388,7 +240,7 @@ static bool map_callers(struct context *at)
         uint32_t idle = snapshot->frames[i].idle;
         struct lw_py_frame frame;
 
-        if (get_same_frame(at, snapshot->frames[i].address, &frame) == SAME &&
+        if (lw_walking_get_same(at, snapshot->frames[i].address, &frame) == LW_SAME &&
             !lw_map_add(&snapshot->by_caller, lw_hash_u64(frame.previous),
                         (uint32_t)i + 1, NULL))
             return false;
@@ -398,7 +250,7 @@ static bool map_callers(struct context *at)
 }
 
 /* The frames that held still and are executed, from the root up. */
-static void climb_objects(struct context *at)
+static void climb_objects(struct lw_walking *at)
 {
     struct lw_snapshot *snapshot = at->snapshot;
     uint64_t caller = 0;
@@ -413,52 +265,79 @@ static void climb_objects(struct context *at)
         uint32_t code;
 
         if (number == 0 ||
-            (caller && !held_still(at, caller, lw_py_frame_len(at->layout))))
+            (caller && !lw_walking_held_still(at, caller, lw_py_frame_len(at->layout))))
             return;
         caller = snapshot->frames[number - 1].address;
-        if (get_same_frame(at, caller, &frame) != SAME)
+        if (lw_walking_get_same(at, caller, &frame) != LW_SAME)
             return;
-        code = code_of(at, &frame);
-        if (code == 0 || !push(at, caller, &frame, code))
+        code = lw_walking_code(at, &frame);
+        if (code == 0 || !lw_walking_push(at, caller, &frame, code))
             return;
     }
 }
 
-/* The one frame on top of those that held still, if it was there at two looks with copy
- * WHICH between them. Whatever it was then, it was called by the last of these, which has
- * not returned: its caller waits. So functions that run for some microseconds are seen
- * though they do not wait for the second copy. (A generator's frame is where anything may
- * be a moment later, so this does not hold for it.) False: what was on top is not
- * known. */
-static bool push_leaf(struct context *at, int which, int before, int after)
+/* The one frame on top of those that held still, if the thread was seen to run it between
+ * the copies, as copy WHICH has it. Whatever it was then, it was called by the last of
+ * these, which has not returned: its caller waits. So functions that run for some
+ * microseconds are seen though they are not in both copies. (A generator's frame is where
+ * anything may be a moment later, so this does not hold for it.) False: what was on top is
+ * not known.
+ *
+ * The first copy will do if the frame is an object, which says whether it is executed; on
+ * the data stack it may have been made after, so the second has to be in time. */
+static bool push_leaf(struct lw_walking *at, int which)
 {
-    const struct lw_thread_words *words = at->words;
+    const struct lw_thread_words *between = &at->words[LW_FIRST];
+    const struct lw_thread_words *after = &at->words[LW_SECOND];
     const struct lw_walk *walk = at->walk;
-    uint64_t address = words[before].frame, caller;
+    uint64_t address = between->frame, caller;
     struct lw_py_frame frame, below;
     uint32_t code;
 
-    if (walk->count == 0 || address == 0 || words[after].frame != address ||
-        words[after].top != words[before].top)
+    if (walk->count == 0 || address == 0 ||
+        (which == LW_SECOND && (after->frame != address || after->top != between->top)))
         return false;
     caller = walk->frames[walk->count - 1].address;
     if (address == caller)
         return true;
     if ((at->layout->has_data_stack && !lw_snapshot_chunk(at->snapshot, address)) ||
-        !get_frame(at, which, address, &frame) || frame.previous != caller ||
+        !lw_walking_get(at, which, address, &frame) || frame.previous != caller ||
         !frame.is_executing || lw_py_frame_is_shim(at->layout, &frame))
         return false;
-    if (!frame.is_entry &&
-        (!get_frame(at, which, caller, &below) || !can_call(at, &below)))
+    if (!frame.is_entry && (!lw_walking_get(at, which, caller, &below) ||
+                            !lw_walking_can_call(at, &below)))
         return false;
-    code = code_of(at, &frame);
-    return code > 0 && push(at, address, &frame, code);
+    code = lw_walking_code(at, &frame);
+    return code > 0 && lw_walking_push(at, address, &frame, code);
+}
+
+/* Who was on top of the frames that held still? False: that is not known. */
+static bool push_top(struct lw_walking *at)
+{
+    if (!at->layout->has_data_stack)
+        return push_leaf(at, LW_FIRST) || push_leaf(at, LW_SECOND);
+    return lw_running_push(at, LW_FIRST) || push_leaf(at, LW_SECOND) ||
+           lw_running_push(at, LW_SECOND);
+}
+
+/* Was the last frame at the same instruction, with the same variables, in both copies? If
+ * not it ran, and may have called somebody and be back. */
+static bool is_leaf_still(const struct lw_walking *at)
+{
+    const struct lw_walk *walk = at->walk;
+    const struct lw_walk_frame *leaf;
+
+    if (walk->count == 0 || at->snapshot->is_still)
+        return true;
+    leaf = &walk->frames[walk->count - 1];
+    return lw_walking_held_still(at, leaf->address,
+                                 at->codes->codes[leaf->code].frame_bytes);
 }
 
 /* ---- all of it ---------------------------------------------------------------------- */
 
 /* Is everything there to be walked? If not, it will be the next time. */
-static bool is_ready(struct context *at)
+static bool is_ready(struct lw_walking *at)
 {
     const struct lw_thread_words *words = &at->words[LW_SECOND];
     bool is_known = words->cframe == at->snapshot->cframe;
@@ -470,19 +349,21 @@ static bool is_ready(struct context *at)
     return false;
 }
 
-/* Between two looks at the same frame, was there one at a lower one? */
-static bool was_shallower(const struct context *at)
+/* At the first of two looks at the same frame, was the stack shallower? */
+static bool was_shallower(const struct lw_walking *at)
 {
+    const struct lw_thread_words *first = &at->words[LW_FIRST];
+    const struct lw_thread_words *second = &at->words[LW_SECOND];
+
     return at->layout->has_data_stack &&
-           (at->words[LW_BETWEEN].chunk != at->words[LW_SECOND].chunk ||
-            at->words[LW_BETWEEN].top < at->words[LW_SECOND].top);
+           (first->chunk != second->chunk || first->top < second->top);
 }
 
 enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snapshot,
                                   struct lw_code_cache *codes, struct lw_memory *memory,
                                   uint64_t now_ns, bool is_last)
 {
-    struct context at = {
+    struct lw_walking at = {
         .walk = walk,
         .snapshot = snapshot,
         .codes = codes,
@@ -490,10 +371,9 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
         .memory = memory,
         .now_ns = now_ns,
         .words = { lw_snapshot_words(snapshot, codes->layout, LW_FIRST),
-                   lw_snapshot_words(snapshot, codes->layout, LW_SECOND),
-                   lw_snapshot_words(snapshot, codes->layout, LW_BETWEEN) },
+                   lw_snapshot_words(snapshot, codes->layout, LW_SECOND) },
     };
-    enum agreement agreement = CHANGED;
+    enum lw_agreement agreement = LW_CHANGED;
     uint64_t missing = 0, last = 0;
 
     walk->count = 0;
@@ -511,16 +391,19 @@ enum lw_walk_result lw_walk_stack(struct lw_walk *walk, struct lw_snapshot *snap
         return LW_WALK_NONE;
     if (at.words[LW_FIRST].frame == at.words[LW_SECOND].frame && !was_shallower(&at))
         agreement = climb_down(&at, at.words[LW_SECOND].frame, &missing);
-    if (agreement == MISSING && !is_last && learn_frames(&at, missing))
+    if (agreement == LW_MISSING && !is_last && learn_frames(&at, missing))
         return LW_WALK_AGAIN;
-    if (agreement != SAME) {
+    if (agreement != LW_SAME) {
         if (at.layout->has_data_stack)
             climb_up(&at, &last);
         else
             climb_objects(&at);
-        walk->is_moving = !push_leaf(&at, LW_FIRST, LW_FIRST, LW_BETWEEN) &&
-                          !push_leaf(&at, LW_SECOND, LW_BETWEEN, LW_SECOND);
     }
+    lw_running_note(&at);
+    if (agreement != LW_SAME)
+        walk->is_moving = !push_top(&at);
+    else if (!is_leaf_still(&at))
+        lw_running_push(&at, LW_FIRST);
     lw_chunks_shrink(snapshot, &at.words[LW_SECOND]);
     if (!lw_snapshot_drop_idle(snapshot)) {
         /* Then it knows fewer. */

@@ -3,8 +3,9 @@
  *
  * It believes a frame only if both copies agree on it, and a pair of frames only if they
  * lie as the interpreter lays them: on the data stack a frame begins where its caller's
- * ends. A stack that changed while it was copied gives its part that held still, from
- * the root up, and is said to be moving. */
+ * ends. A stack that changed while it was copied gives its part that held still, from the
+ * root up, and what one copy is known to tell (running.h); if that is not all, it is said
+ * to be moving. */
 #ifndef LW_SAMPLER_WALK_H
 #define LW_SAMPLER_WALK_H
 

@@ -20,10 +20,14 @@ from sampling import IS_LONG, PROGRAMS, VERSIONS
 RATE = 10_000
 SAMPLES = 100_000 if IS_LONG else 20_000
 Z = 4.0 if IS_LONG else 5.0
-# Functions that are alike to the byte still differ by where their code happens to lie.
-ALIKE = 0.01
 NAME, LINE = 2, 3  # parts of a frame
 LEAST = 0.8  # of the samples are in what is looked at
+# Functions of some ten nanoseconds: to look at them disturbs them, so their shares may
+# differ by so much from those of a program that is stopped to be looked at.
+DISTURBED = 0.2
+# Of the samples of such a program at most so many do not know who is on top.
+UNKNOWN = 0.25
+KNOW_CALLS = [v for v in VERSIONS if v not in ("3.9", "3.10")]
 # Impossible stacks at most, as shares.
 TORN = {"calls": 0.0001, "generators": 0.005}
 
@@ -34,7 +38,7 @@ def shares(counts: Counter[str]) -> dict[str, float]:
 
 
 def check_shares(
-    found: Counter[str], truth: dict[str, float], n: float, more: float = 0
+    found: Counter[str], truth: dict[str, float], n: float, more: float
 ) -> None:
     """FOUND in N samples against TRUTH, whose own variance is MORE of p (1 - p)."""
     got = shares(found)
@@ -46,9 +50,7 @@ def check_shares(
         assert abs(got[name] - p) <= bound, (name, got[name], p, bound)
 
 
-def check_leaves(
-    sampled: sampling.Sampled, truth: dict[str, Any], place: int, more: float = 0
-) -> None:
+def check_leaves(sampled: sampling.Sampled, truth: dict[str, Any], place: int) -> None:
     """Self time by part PLACE of the frames on top, where TRUTH knows it.
 
     By weight, as every report has it: samples that could not be taken are in the
@@ -64,7 +66,7 @@ def check_leaves(
     assert counts.total() > LEAST * sampled.samples
     # While others had the processor, some function was "in" it, and the sampler may
     # have had to wait as well: which one is chance. Nothing on a quiet machine.
-    more += truth["chance"]
+    more = truth["chance"]
     n = sampled.counts["effective_samples"]
     check_shares(weights, truth["shares"], n, more)
     if sampled.counts["missed"] < 0.01 * sampled.counts["taken"]:
@@ -82,7 +84,7 @@ def test_functions_that_watch_the_clock(version: str) -> None:
 def test_functions_that_count(version: str) -> None:
     python = interpreter(version)
     sampled, truth = sampling.sample_shares(python, "counting", RATE, SAMPLES)
-    check_leaves(sampled, truth, NAME, more=(ALIKE / Z) ** 2)
+    check_leaves(sampled, truth, NAME)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -90,6 +92,24 @@ def test_lines_that_watch_the_clock(version: str) -> None:
     python = interpreter(version)
     sampled, truth = sampling.sample_shares(python, "lines", RATE, SAMPLES)
     check_leaves(sampled, truth, LINE)
+
+
+def sample_fast(version: str, *options: str) -> dict[str, float]:
+    words = [interpreter(version), str(PROGRAMS / "fast_calls.py")]
+    with sampling.running(words) as program:
+        sampled = sampling.sample(program.pid, RATE, 300, SAMPLES // 4, *options)
+    leaves = sampled.leaves(weighted=True)
+    return shares(Counter({frame[-1]: ns for frame, ns in leaves.items()}))
+
+
+@pytest.mark.parametrize("version", KNOW_CALLS)
+def test_functions_that_are_gone_at_the_second_look(version: str) -> None:
+    truth, found = sample_fast(version, "--pause"), sample_fast(version)
+    print(f"{version}: {found}, held still {truth}")
+    assert found.pop("(moving)", 0) < UNKNOWN
+    assert {"mix", "scale", "turn", "add", "get"} <= set(found)
+    for name, share in truth.items():
+        assert abs(found.get(name, 0) - share) < DISTURBED, name
 
 
 def legal_edges(kind: str) -> set[tuple[str, str]]:

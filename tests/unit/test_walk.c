@@ -116,7 +116,36 @@ WALK(13)
 WALK(14)
 WALK(15)
 
+static unsigned char *word_at(uint64_t address)
+{
+    for (unsigned i = 0; i < image.piece_count; i++) {
+        const struct lw_memory_piece *piece = &image.pieces[i];
+
+        if (address >= piece->address && address + 8 <= piece->address + piece->len)
+            return (unsigned char *)(uintptr_t)piece->bytes +
+                   (address - piece->address);
+    }
+    return NULL;
+}
+
 /* ---- a stack that moves ------------------------------------------------------------- */
+
+/* Change what was read of RANGE, if ADDRESS is in it. */
+static void change(const struct lw_memory_range *range, uint64_t address,
+                   const void *bytes, size_t len)
+{
+    if (range->address <= address && address - range->address + len <= range->len)
+        memcpy((char *)range->bytes + (address - range->address), bytes, len);
+}
+
+/* Where THREAD says which frame it runs. */
+static uint64_t current_address(const struct lw_target *target,
+                                const struct lw_target_thread *thread)
+{
+    return thread->snapshot.cframe
+               ? thread->snapshot.cframe
+               : thread->snapshot.thread + target->layout.thread_frame;
+}
 
 /* Reads of the image whose second copy of everything is as if the function on top had
  * returned meanwhile: the thread's current frame is the one below. */
@@ -139,8 +168,7 @@ static size_t read_moving(struct lw_memory *memory,
             return i;
         if (range->address <= moved.address &&
             moved.address - range->address < range->len && moved.seen++ > 0)
-            memcpy((char *)range->bytes + (moved.address - range->address), &moved.now,
-                   sizeof(moved.now));
+            change(range, moved.address, &moved.now, sizeof(moved.now));
     }
     return count;
 }
@@ -156,7 +184,30 @@ static const struct lw_target_thread *deepest(const struct lw_target *target)
     return found;
 }
 
-TEST(a_stack_whose_leaf_returned_keeps_what_held_still)
+/* Sample again, while the function on top returns before the second look. */
+static const struct lw_target_thread *sample_returning(struct lw_target *target)
+{
+    const struct lw_target_thread *thread = deepest(target);
+
+    moved.address = current_address(target, thread);
+    moved.now = thread->walk.frames[thread->walk.count - 2].address;
+    moved.seen = 0;
+    target->memory.read = read_moving;
+    CHECK(lw_target_sample(target, 2));
+    CHECK(thread->has_stack);
+    for (size_t j = 0; j < thread->walk.count; j++)
+        CHECK_STR(target->codes.codes[thread->walk.frames[j].code].name,
+                  image.frames[image.threads[1].first + j].name);
+    return thread;
+}
+
+static void forget_calls(struct lw_target *target)
+{
+    lw_edges_release(&target->codes.edges);
+    lw_edges_init(&target->codes.edges);
+}
+
+TEST(a_stack_whose_leaf_returns_before_the_second_look_is_that_of_the_first)
 {
     for (size_t i = 0; i < IMAGE_COUNT; i++) {
         struct lw_target *target = open_target(image_names[i]);
@@ -164,22 +215,166 @@ TEST(a_stack_whose_leaf_returned_keeps_what_held_still)
         size_t depth;
 
         CHECK(lw_target_sample(target, 1));
-        thread = deepest(target);
-        depth = thread->walk.count;
-        moved.address = thread->snapshot.cframe
-                            ? thread->snapshot.cframe
-                            : thread->snapshot.thread + target->layout.thread_frame;
-        moved.now = thread->walk.frames[depth - 2].address;
-        moved.seen = 0;
-        target->memory.read = read_moving;
-        CHECK(lw_target_sample(target, 2));
-        CHECK(thread->has_stack && thread->walk.is_moving);
-        CHECK_EQ(target->moving, 1);
-        /* The generator lies on the heap: what is on the data stack below it is kept. */
-        CHECK(thread->walk.count + 4 >= depth && thread->walk.count <= depth);
-        for (size_t j = 0; j < thread->walk.count; j++)
-            CHECK_STR(target->codes.codes[thread->walk.frames[j].code].name,
-                      image.frames[image.threads[1].first + j].name);
+        depth = deepest(target)->walk.count;
+        forget_calls(target);
+        thread = sample_returning(target);
+        CHECK(!thread->walk.is_moving);
+        CHECK_EQ(thread->walk.count, depth);
+        close_target(target);
+    }
+}
+
+/* ---- a function that is gone at the second look --------------------------------------- */
+
+/* Reads of the image in which a frame waits at the first look and runs at the second: what
+ * it called has returned. The interpreter's own notes of calls, which are not recorded, are
+ * there for one function. */
+static struct {
+    const struct lw_py_layout *layout;
+    /* The word that says whether the frame runs, and what it says at the second look. */
+    uint64_t stack_address, stack;
+    uint64_t current_address, current; /* which frame does, after that look */
+    unsigned seen;
+    uint64_t noted_address; /* of the version that the call notes; 0: none is noted */
+    uint64_t function, code;
+    uint32_t noted, version;
+} gone;
+
+static bool read_note(const struct lw_memory_range *range)
+{
+    if (gone.noted_address && range->address == gone.noted_address) {
+        memcpy(range->bytes, &gone.noted, sizeof(gone.noted));
+        return true;
+    }
+    if (gone.function && range->address == gone.function) {
+        memset(range->bytes, 0, range->len);
+        change(range, gone.function + gone.layout->function_code, &gone.code,
+               sizeof(gone.code));
+        change(range, gone.function + gone.layout->function_version, &gone.version,
+               sizeof(gone.version));
+        return true;
+    }
+    return false;
+}
+
+static size_t read_gone(struct lw_memory *memory, const struct lw_memory_range *ranges,
+                        size_t count)
+{
+    const bool has_top = gone.layout->frame_stack_top != LW_NO_FIELD;
+    struct lw_memory plain;
+
+    lw_memory_image(&plain, memory->pieces, memory->piece_count);
+    for (size_t i = 0; i < count; i++) {
+        const struct lw_memory_range *range = &ranges[i];
+        bool has_stack = range->address <= gone.stack_address &&
+                         gone.stack_address - range->address < range->len;
+
+        if (read_note(range))
+            continue;
+        if (lw_memory_read(&plain, range, 1) != 1)
+            return i;
+        if (has_stack && gone.seen++ > 0)
+            change(range, gone.stack_address, &gone.stack, has_top ? 8 : 4);
+        if (gone.seen > 1)
+            change(range, gone.current_address, &gone.current, sizeof(gone.current));
+    }
+    return count;
+}
+
+/* Sample again, as if what the first frame of THREAD called were gone at the second
+ * look. IS_BACK: then that frame runs, else it waits again. */
+static void sample_gone(struct lw_target *target, const struct lw_target_thread *thread,
+                        bool is_back)
+{
+    const struct lw_py_layout *layout = &target->layout;
+    const bool has_top = layout->frame_stack_top != LW_NO_FIELD;
+    uint64_t caller = thread->walk.frames[0].address;
+
+    gone.layout = layout;
+    gone.stack_address =
+        caller + (has_top ? layout->frame_stack_top : layout->frame_stack_depth);
+    gone.stack = !is_back ? 8 : has_top ? 0 : UINT64_MAX;
+    gone.current_address = current_address(target, thread);
+    gone.current = caller;
+    gone.seen = 0;
+    target->memory.read = read_gone;
+    CHECK(lw_target_sample(target, 2));
+    CHECK(thread->has_stack);
+    CHECK_EQ(gone.seen, 2);
+}
+
+/* Who is called by whom was seen in the stack that held still before. */
+TEST(a_function_that_is_gone_at_the_second_look_is_known_by_its_call)
+{
+    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+        struct lw_target *target = open_target(image_names[i]);
+        const struct lw_target_thread *thread;
+
+        gone.noted_address = gone.function = 0;
+        CHECK(lw_target_sample(target, 1));
+        if (target->layout.has_data_stack) {
+            thread = thread_of(target, image.threads[0].tid);
+            for (int is_back = 0; is_back < 2; is_back++) {
+                sample_gone(target, thread, is_back);
+                CHECK(!thread->walk.is_moving);
+                check_threads(target);
+            }
+            forget_calls(target);
+            sample_gone(target, thread, true);
+            CHECK(!thread->walk.is_moving);
+            CHECK_EQ(thread->walk.count, 1);
+            forget_calls(target);
+            sample_gone(target, thread, false);
+            CHECK(thread->walk.is_moving);
+            CHECK_EQ(thread->walk.count, 1);
+        }
+        close_target(target);
+    }
+}
+
+static uint64_t u64_at(uint64_t address)
+{
+    uint64_t value;
+
+    CHECK(word_at(address) != NULL);
+    memcpy(&value, word_at(address), sizeof(value));
+    return value;
+}
+
+/* The call notes which function it is specialised for. Of the other calls it is known. */
+TEST(a_function_that_never_held_still_is_known_by_what_its_call_notes)
+{
+    static const struct {
+        uint32_t noted, version;
+        bool is_known;
+    } cases[] = { { 7, 8, false }, { 0, 0, false }, { 7, 7, true } };
+
+    for (size_t i = 0; i < IMAGE_COUNT * 3; i++) {
+        struct lw_target *target = open_target(image_names[i / 3]);
+        const struct lw_py_layout *layout = &target->layout;
+        const struct lw_target_thread *thread;
+
+        CHECK(lw_target_sample(target, 1));
+        if (layout->has_data_stack) {
+            thread = thread_of(target, image.threads[0].tid);
+            const struct lw_walk_frame *frames = thread->walk.frames;
+
+            gone.noted_address = u64_at(frames[0].address + layout->frame_instruction) +
+                                 (uint64_t)layout->called_version;
+            gone.function =
+                u64_at(frames[1].address + layout->frame_function) & ~(uint64_t)7;
+            gone.code = u64_at(frames[1].address + layout->frame_code) & ~(uint64_t)7;
+            gone.noted = cases[i % 3].noted;
+            gone.version = cases[i % 3].version;
+            forget_calls(target);
+            lw_edges_add(&target->codes.edges,
+                         (struct lw_edge){ frames[1].code, frames[1].instruction,
+                                           frames[2].code });
+            sample_gone(target, thread, false);
+            CHECK_EQ(thread->walk.is_moving, !cases[i % 3].is_known);
+            CHECK_EQ(thread->walk.count,
+                     cases[i % 3].is_known ? image.threads[0].count : 1);
+        }
         close_target(target);
     }
 }
@@ -205,18 +400,6 @@ TEST(without_memory_here_a_thread_is_left_out_and_counted)
 }
 
 /* ---- a target that lies ------------------------------------------------------------- */
-
-static unsigned char *word_at(uint64_t address)
-{
-    for (unsigned i = 0; i < image.piece_count; i++) {
-        const struct lw_memory_piece *piece = &image.pieces[i];
-
-        if (address >= piece->address && address + 8 <= piece->address + piece->len)
-            return (unsigned char *)(uintptr_t)piece->bytes +
-                   (address - piece->address);
-    }
-    return NULL;
-}
 
 /* Say of the frame at ADDRESS that it is being run. */
 static void set_running(const struct lw_target *target, uint64_t address)
@@ -268,7 +451,7 @@ static void check_callers(void (*set)(const struct lw_target *, uint64_t))
             callee = first_direct(&thread->walk);
             set(target, thread->walk.frames[callee - 1].address);
             CHECK(lw_target_sample(target, 2));
-            CHECK(thread->has_stack && thread->walk.is_moving);
+            CHECK(thread->has_stack && !thread->walk.is_moving);
             CHECK_EQ(thread->walk.count, callee);
         }
         close_target(target);
