@@ -16,6 +16,16 @@ static void find(void *function, const char *name, const char *older_name)
     memcpy(function, &symbol, sizeof(symbol));
 }
 
+void *py_compat_find_loaded(const char *library, const char *symbol)
+{
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    void *found = handle ? dlsym(handle, symbol) : NULL;
+
+    if (handle)
+        dlclose(handle); /* the program's own reference keeps it */
+    return found;
+}
+
 /* ---- does a[i] pass by the evaluation function? ---------------------------------- */
 
 static py_eval_function evaluate_as_before;

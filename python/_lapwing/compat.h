@@ -105,4 +105,7 @@ enum py_type_slot {
 /* Fill COMPAT. False: this Python cannot be traced; *REASON says why. */
 bool py_compat_load(struct py_compat *compat, const char **reason);
 
+/* SYMBOL of the file LIBRARY, which is loaded, or of those that it needs; or NULL. */
+void *py_compat_find_loaded(const char *library, const char *symbol);
+
 #endif

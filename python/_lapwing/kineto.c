@@ -3,20 +3,8 @@
 
 #include "kineto.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
-
-/* SYMBOL of the file LIBRARY, which is loaded, or of those that it needs; or NULL. */
-static void *find(const char *library, const char *symbol)
-{
-    void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    void *found = handle ? dlsym(handle, symbol) : NULL;
-
-    if (handle)
-        dlclose(handle); /* the program's own reference keeps it */
-    return found;
-}
 
 static PyObject *set_log(PyObject *module, PyObject *args)
 {
@@ -27,7 +15,7 @@ static PyObject *set_log(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "si:set_kineto_log", &library, &wanted))
         return NULL;
-    level = find(library, "_ZN9libkineto6Logger14severityLevel_E");
+    level = py_compat_find_loaded(library, "_ZN9libkineto6Logger14severityLevel_E");
     return PyLong_FromLong(level ? atomic_exchange(level, wanted) : -1);
 }
 
@@ -42,8 +30,10 @@ static PyObject *stop_thread(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "s:stop_kineto_thread", &library))
         return NULL;
-    symbols[0] = find(library, "_ZN9libkineto12ConfigLoader8instanceEv");
-    symbols[1] = find(library, "_ZN9libkineto12ConfigLoader10stopThreadEv");
+    symbols[0] =
+        py_compat_find_loaded(library, "_ZN9libkineto12ConfigLoader8instanceEv");
+    symbols[1] =
+        py_compat_find_loaded(library, "_ZN9libkineto12ConfigLoader10stopThreadEv");
     memcpy(&instance, &symbols[0], sizeof(instance));
     memcpy(&stop, &symbols[1], sizeof(stop));
     if (instance && stop) {

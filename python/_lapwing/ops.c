@@ -21,6 +21,7 @@ enum {
     COUNTED_AT_ONCE = 256,    /* ops that a thread counts before it tells */
     MOST_FREE_CONTEXTS = 256, /* that a thread keeps for the next ops */
     BOUND_MEMORY = 64,        /* bounds after which one of a better kind is forgotten */
+    RANGE_MEMORY = 256,       /* and after which a range of the program's is */
     INNER_MEMORY = 16,        /* sequence numbers of ops that ended; a power of two */
 };
 
@@ -63,8 +64,9 @@ static struct {
     _Atomic bool is_open;     /* ops are being recorded */
     _Atomic bool is_to_close; /* since a fork: at the next op */
     bool is_told_bounds;      /* by steps_ranges.c */
-    _Atomic bool has_ranges;  /* of the program's own */
-    uint64_t total_at_open;   /* or at the last bound */
+    _Atomic bool has_ranges;  /* of the program's own, of late */
+    _Atomic unsigned bounds_since_range;
+    uint64_t total_at_open; /* or at the last bound */
     struct bound_time {
         const void *thread; /* whose */
         uint64_t ticks, cpu_ticks;
@@ -280,6 +282,10 @@ void py_ops_step_bound(enum py_ops_bound bound)
     if (ops.is_on && counts_as_bound(bound)) {
         if (ops_thread)
             tell_count(ops_thread);
+        if (ops.has_ranges && ++ops.bounds_since_range > RANGE_MEMORY) {
+            ops.has_ranges = false;
+            set_range_callbacks();
+        }
         set_open(lw_ops_budget_step(&ops.budget, worked_until_now(), ops.is_open,
                                     ops.total - ops.total_at_open));
         ops.total_at_open = ops.total;
@@ -294,9 +300,10 @@ void py_ops_bounds_are_told(void)
 
 void py_ops_range_made(void)
 {
+    atomic_store_explicit(&ops.bounds_since_range, 0, memory_order_relaxed);
     if (ops.has_ranges || !ops.is_on)
         return;
-    pthread_mutex_lock(&ops.lock); /* once; its first range would be lost otherwise */
+    pthread_mutex_lock(&ops.lock); /* seldom; its first range would be lost otherwise */
     ops.has_ranges = true;
     set_range_callbacks();
     pthread_mutex_unlock(&ops.lock);

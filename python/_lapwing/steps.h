@@ -97,6 +97,7 @@ struct py_wrapper {
     PyObject_HEAD PyObject *function; /* owned */
     PyObject *callback;               /* of py_steps_after(); owned, or NULL */
     uint32_t number;                  /* of a collate function; 0: not asked for yet */
+    uint32_t fetch_number;            /* of the fetch that calls it */
     py_wrapped_call *call;
 };
 

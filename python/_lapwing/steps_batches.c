@@ -50,21 +50,6 @@ static PyObject *call_collate(struct py_wrapper *wrapper, PyObject *args,
     return result;
 }
 
-/* Have FETCHER call its collate function through us. */
-static void wrap_collate(PyObject *fetcher)
-{
-    PyObject *function = PyObject_GetAttr(fetcher, py_steps_names.collate_fn);
-    PyObject *wrapper = NULL;
-
-    if (function && !py_steps_is_wrapper(function))
-        wrapper = py_steps_wrap(function, NULL, call_collate);
-    if (wrapper && PyObject_SetAttr(fetcher, py_steps_names.collate_fn, wrapper) < 0)
-        PyErr_Clear();
-    Py_XDECREF(wrapper);
-    Py_XDECREF(function);
-    PyErr_Clear();
-}
-
 static uint32_t fetch_number(PyObject *fetcher)
 {
     PyObject *dataset = PyObject_GetAttr(fetcher, py_steps_names.dataset);
@@ -74,6 +59,32 @@ static uint32_t fetch_number(PyObject *fetcher)
     number = dataset ? py_steps_number("fetch", Py_TYPE(dataset))
                      : py_phase_number("fetch", "");
     Py_XDECREF(dataset);
+    return number;
+}
+
+/* Have FETCHER call its collate function through us; the number of its fetch, which is
+ * known once that is so. */
+static uint32_t wrap_collate(PyObject *fetcher)
+{
+    PyObject *function = PyObject_GetAttr(fetcher, py_steps_names.collate_fn);
+    PyObject *wrapper = NULL;
+    uint32_t number;
+
+    if (function && py_steps_is_wrapper(function)) {
+        number = ((struct py_wrapper *)function)->fetch_number;
+        Py_DECREF(function);
+        return number;
+    }
+    number = fetch_number(fetcher);
+    if (function)
+        wrapper = py_steps_wrap(function, NULL, call_collate);
+    if (wrapper) {
+        ((struct py_wrapper *)wrapper)->fetch_number = number;
+        (void)PyObject_SetAttr(fetcher, py_steps_names.collate_fn, wrapper);
+    }
+    Py_XDECREF(wrapper);
+    Py_XDECREF(function);
+    PyErr_Clear();
     return number;
 }
 
@@ -87,10 +98,7 @@ static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
 
     thread->fetch_ticks = 0;
     if (py_session_is_on() && PyTuple_Size(args) > 0) {
-        PyObject *fetcher = PyTuple_GetItem(args, 0); /* borrowed */
-
-        wrap_collate(fetcher);
-        thread->fetch_number = fetch_number(fetcher);
+        thread->fetch_number = wrap_collate(PyTuple_GetItem(args, 0)); /* borrowed */
         thread->fetch_ticks = py_phase_begin();
     }
     thread->inside++;

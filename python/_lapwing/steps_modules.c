@@ -11,60 +11,72 @@
 
 #include "steps.h"
 
+#include <string.h>
+
 enum { MOST_VISITED = 64 }; /* modules looked at for a parameter */
 
 static struct {
-    PyObject *module;          /* torch.nn.Module */
-    PyTypeObject *loss;        /* torch.nn.modules.loss._Loss, or NULL */
-    PyTypeObject *compiled;    /* torch._dynamo's OptimizedModule, once there is one */
-    PyObject *is_grad_enabled; /* of torch._C */
-    ternaryfunc call;          /* the interpreter's: looks up __call__ and calls it */
-    initproc init_class;       /* what `type` had */
+    PyObject *module;       /* torch.nn.Module */
+    PyTypeObject *loss;     /* torch.nn.modules.loss._Loss, or NULL */
+    PyTypeObject *compiled; /* torch._dynamo's OptimizedModule, once there is one */
+    bool (*is_grad_enabled)(void); /* c10::GradMode's */
+    ternaryfunc call;    /* the interpreter's: looks up __call__ and calls it */
+    initproc init_class; /* what `type` had */
 } torch;
 
 /* ---- which phase a call was ------------------------------------------------------- */
 
-/* NAME in the module's own __dict__, without asking its class. */
-static PyObject *own_attribute(PyObject *module, PyObject *name)
+/* The module's own __dict__, or NULL: what is in there is found without asking its
+ * class. Borrowed: the module has it. */
+static PyObject *own_attributes(PyObject *module)
 {
     PyObject *dict = PyObject_GenericGetDict(module, NULL);
-    PyObject *value = NULL;
 
-    if (dict && PyDict_Check(dict))
-        value = PyDict_GetItemWithError(dict, name); /* borrowed */
-    Py_XDECREF(dict);                                /* the module has it */
+    if (!dict)
+        PyErr_Clear();
+    Py_XDECREF(dict);
+    return dict && PyDict_Check(dict) ? dict : NULL;
+}
+
+/* NAME among ATTRIBUTES, which may be NULL; borrowed. */
+static PyObject *find_attribute(PyObject *attributes, PyObject *name)
+{
+    PyObject *value = attributes ? PyDict_GetItemWithError(attributes, name) : NULL;
+
     if (!value)
         PyErr_Clear();
     return value;
 }
 
-/* Does DICT (name -> parameter or None) hold one? Where a module keeps them elsewhere
- * (TorchScript's do), it does. */
-static bool holds_any(PyObject *dict)
+/* Does a module with ATTRIBUTES hold a parameter (name -> parameter or None)? Where it
+ * keeps them elsewhere (TorchScript's do), it does. */
+static bool holds_any(PyObject *attributes)
 {
+    PyObject *parameters = find_attribute(attributes, py_steps_names.parameters);
     PyObject *key, *value;
     Py_ssize_t at = 0;
 
-    if (!dict || !PyDict_Check(dict))
+    if (!parameters || !PyDict_Check(parameters))
         return true;
-    while (PyDict_Next(dict, &at, &key, &value))
+    while (PyDict_Next(parameters, &at, &key, &value))
         if (value != Py_None)
             return true;
     return false;
 }
 
-/* Whether MODULE or one below it has parameters. Nearly always the first few tell; of a
- * tree that is large and bare nothing is known, and it counts as one that has. */
-static bool has_parameters(PyObject *module)
+/* Whether a module with ATTRIBUTES or one below it has parameters. Nearly always the first
+ * few tell; of a tree that is large and bare nothing is known, and it counts as one that
+ * has. */
+static bool has_parameters(PyObject *attributes)
 {
-    PyObject *waiting[MOST_VISITED];
+    PyObject *waiting[MOST_VISITED]; /* attributes too */
     size_t count = 1, seen = 0;
 
-    if (holds_any(own_attribute(module, py_steps_names.parameters)))
+    if (holds_any(attributes))
         return true;
-    waiting[0] = module;
+    waiting[0] = attributes;
     while (seen < count) {
-        PyObject *children = own_attribute(waiting[seen++], py_steps_names.modules);
+        PyObject *children = find_attribute(waiting[seen++], py_steps_names.modules);
         PyObject *key, *value;
         Py_ssize_t at = 0;
 
@@ -72,10 +84,11 @@ static bool has_parameters(PyObject *module)
                PyDict_Next(children, &at, &key, &value)) {
             if (value == Py_None)
                 continue;
-            if (count == MOST_VISITED ||
-                holds_any(own_attribute(value, py_steps_names.parameters)))
+            if (count == MOST_VISITED)
                 return true;
-            waiting[count++] = value;
+            waiting[count] = own_attributes(value);
+            if (holds_any(waiting[count++]))
+                return true;
         }
     }
     return false;
@@ -124,26 +137,18 @@ static enum gradient result_gradient(PyObject *result)
     return best;
 }
 
-static bool grad_is_on(void)
-{
-    PyObject *answer = PyObject_CallNoArgs(torch.is_grad_enabled);
-    bool is_on = answer != Py_False;
-
-    if (!answer)
-        PyErr_Clear();
-    Py_XDECREF(answer);
-    return is_on;
-}
-
 /* What the call of MODULE that gave RESULT (NULL: an exception) was; NULL: none of what a
  * training does, such as a metric or an augmentation. */
 static const char *phase_of(PyObject *module, PyObject *result)
 {
-    bool is_loss = torch.loss && PyType_IsSubtype(Py_TYPE(module), torch.loss);
+    PyObject *attributes = own_attributes(module);
 
-    if (!grad_is_on() || own_attribute(module, py_steps_names.training) == Py_False)
+    if (!torch.is_grad_enabled() ||
+        find_attribute(attributes, py_steps_names.training) == Py_False)
         return "eval";
-    if (!is_loss && has_parameters(module))
+    if (torch.loss && PyType_IsSubtype(Py_TYPE(module), torch.loss))
+        return result ? "loss" : NULL;
+    if (has_parameters(attributes))
         return "forward";
     return result && result_gradient(result) != GRADIENT_NO ? "loss" : NULL;
 }
@@ -156,7 +161,7 @@ static PyTypeObject *class_of(PyObject *module)
     PyObject *children, *original = NULL;
 
     if (torch.compiled && Py_TYPE(module) == torch.compiled) {
-        children = own_attribute(module, py_steps_names.modules);
+        children = find_attribute(own_attributes(module), py_steps_names.modules);
         if (children && PyDict_Check(children))
             original = PyDict_GetItemWithError(children, py_steps_names.original);
     }
@@ -293,12 +298,26 @@ void py_steps_see_classes(void)
     PyErr_Restore(type, value, traceback);
 }
 
+static bool find_grad_mode(PyObject *module)
+{
+    PyObject *file = py_steps_find(module, "_C.__file__");
+    const char *library =
+        file && PyUnicode_Check(file) ? PyUnicode_AsUTF8AndSize(file, NULL) : NULL;
+    void *found = library
+                      ? py_compat_find_loaded(library, "_ZN3c108GradMode10is_enabledEv")
+                      : NULL;
+
+    memcpy(&torch.is_grad_enabled, &found, sizeof(found));
+    PyErr_Clear();
+    Py_XDECREF(file);
+    return found != NULL;
+}
+
 bool py_steps_hook_modules(PyObject *module)
 {
     torch.module = py_steps_find(module, "nn.Module");
     torch.loss = (PyTypeObject *)py_steps_find(module, "nn.modules.loss._Loss");
-    torch.is_grad_enabled = py_steps_find(module, "_C.is_grad_enabled");
-    if (!torch.module || !PyType_Check(torch.module) || !torch.is_grad_enabled)
+    if (!torch.module || !PyType_Check(torch.module) || !find_grad_mode(module))
         return false;
     torch.call =
         (ternaryfunc)py_patch_get_slot((PyTypeObject *)torch.module, PY_SLOT_CALL);

@@ -108,7 +108,7 @@ PyObject *py_steps_wrap(PyObject *function, PyObject *callback, py_wrapped_call 
     Py_XINCREF(callback);
     wrapper->function = function;
     wrapper->callback = callback;
-    wrapper->number = 0;
+    wrapper->number = wrapper->fetch_number = 0;
     wrapper->call = call;
     PyObject_GC_Track((PyObject *)wrapper);
     return (PyObject *)wrapper;

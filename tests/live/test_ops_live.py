@@ -106,8 +106,7 @@ def test_without_being_asked_whole_steps_are_recorded(
     assert found["a step"] == truth["steps"]
 
 
-# The program's own range comes late, and by a decorator.
-RANGES = """
+STEP = """
 import torch
 layer = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -115,22 +114,44 @@ def step():
     optimizer.zero_grad()
     layer(torch.ones(2, 4)).sum().backward()
     optimizer.step()
+"""
+# The program's own range comes late, and by a decorator.
+LATE_RANGES = """
 for _ in range(400): step()
 step = torch.autograd.profiler.record_function("mine")(step)
 for _ in range(100): step()
+"""
+# It has one at its beginning, one at its end, and one around all.
+FEW_RANGES = """
+from torch.autograd.profiler import record_function
+def once():
+    with record_function("mine"): step()
+with record_function("all"):
+    once()
+    for _ in range(2000): step()
+    once()
 """
 
 
 def test_torch_calls_for_ranges_only_where_it_must(
     lapwing: str, torch_python: str, tmp_path: Path
 ) -> None:
-    record(lapwing, [], [torch_python, "-c", RANGES], tmp_path)
+    record(lapwing, [], [torch_python, "-c", STEP + LATE_RANGES], tmp_path)
     found = ops(lapwing, tmp_path)
     updates = found["Optimizer.step#SGD.step"]
     # Each of the last 100; of those before only where ops were recorded.
     assert found["mine"] == 100
     assert 100 < updates < 500
     assert updates - 100 <= found["aten::addmm"] <= updates
+
+
+def test_that_a_program_makes_ranges_is_forgotten(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    record(lapwing, [], [torch_python, "-c", STEP + FEW_RANGES], tmp_path)
+    found = ops(lapwing, tmp_path)
+    assert (found["mine"], found["all"]) == (2, 1)
+    assert found["Optimizer.step#SGD.step"] < 1500
 
 
 def test_ops_can_be_left_out(lapwing: str, torch_python: str, tmp_path: Path) -> None:
