@@ -1,9 +1,10 @@
 """From timings to slowdowns, and from slowdowns to a ratio with its uncertainty.
 
-A slowdown is the median of a mode's times over the median of the bare ones; over
-programs it is their geometric mean. Overhead is slowdown - 1, and the ratio is a
-mode's overhead over cProfile's. How sure it is comes from a bootstrap over rounds:
-all that was run in one round stays together, since the machine's mood was shared.
+A slowdown is a mode's time over that of the bare program in the same turns, the median
+of all rounds; over programs it is their geometric mean. Overhead is slowdown - 1, and
+the ratio is a mode's overhead over cProfile's. How sure it is comes from a bootstrap
+over rounds: all that was run in one round stays together, since the machine's mood was
+shared.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Literal
 
-from measure import Results, Timing
+from measure import Results, Times
 
 Part = Literal["measured", "whole", "cpu"]
 RESAMPLES = 2000
@@ -56,46 +57,49 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
-def pick(timing: Timing, part: Part) -> float:
+def pick(times: Times, part: Part) -> float:
     """The one of the three times that is asked for."""
-    times = {"measured": timing.measured, "whole": timing.whole, "cpu": timing.cpu}
-    return times[part]
+    return {"measured": times.measured, "whole": times.whole, "cpu": times.cpu}[part]
 
 
 class Figures:
     """Questions about one Python's results."""
 
     def __init__(self, results: Results, minor: str, part: Part) -> None:
-        self.part = part
-        self.times: dict[tuple[str, str], dict[int, float]] = {}
-        for cell, timings in results.timings.items():
-            if cell.minor == minor:
-                rounds = {timing.round: pick(timing, part) for timing in timings}
-                self.times[cell.program, cell.mode] = rounds
         self.minor = minor
+        self.part = part
+        self.bare: dict[str, float] = {}  # seconds, by program
+        self.slowdowns: dict[tuple[str, str], dict[int, float]] = {}  # by round
+        for cell, timings in results.timings.items():
+            if cell.minor != minor:
+                continue
+            self.slowdowns[cell.program, cell.mode] = {
+                timing.round: pick(timing.times, part) / pick(timing.bare, part)
+                for timing in timings
+            }
+            if cell.mode == "bare":
+                seconds = [pick(timing.bare, part) for timing in timings]
+                self.bare[cell.program] = median(seconds)
 
     def programs(self, *modes: str) -> list[str]:
         """Programs that were run under all of MODES."""
-        names = dict.fromkeys(program for program, _ in self.times)
+        names = dict.fromkeys(program for program, _ in self.slowdowns)
         return [
-            name for name in names if all((name, mode) in self.times for mode in modes)
+            name
+            for name in names
+            if all((name, mode) in self.slowdowns for mode in modes)
         ]
-
-    def typical(
-        self, program: str, mode: str, rounds: Counter[int] | None = None
-    ) -> float:
-        """The median time; of ROUNDS only, each as often as it is there, if given."""
-        times = self.times[program, mode]
-        if rounds is None:
-            return median(times.values())
-        return median([times[r] for r in rounds.elements() if r in times])
 
     def slowdown(
         self, program: str, mode: str, rounds: Counter[int] | None = None
     ) -> float:
-        """How many times as long as bare."""
-        bare = self.typical(program, "bare", rounds)
-        return self.typical(program, mode, rounds) / bare
+        """How many times as long as bare; in ROUNDS only, each as often as it is
+        there, if given.
+        """
+        slowdowns = self.slowdowns[program, mode]
+        if rounds is None:
+            return median(slowdowns.values())
+        return median([slowdowns[r] for r in rounds.elements() if r in slowdowns])
 
     def mean_slowdown(
         self,
@@ -124,11 +128,11 @@ class Figures:
 
     def ratio(self, mode: str, other: str) -> Ratio | None:
         """MODE's overhead over OTHER's, and how sure that is."""
-        programs = self.programs(mode, other, "bare")
+        programs = self.programs(mode, other)
         if not programs:
             return None
-        wanted = [self.times[p, m] for p in programs for m in (mode, other, "bare")]
-        common = sorted(set.intersection(*[set(times) for times in wanted]))
+        wanted = [self.slowdowns[p, m] for p in programs for m in (mode, other)]
+        common = sorted(set.intersection(*[set(rounds) for rounds in wanted]))
         if not common:
             return None
         value = self.share(mode, other, programs, Counter(common))

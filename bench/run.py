@@ -224,8 +224,6 @@ def main() -> int:
                     goals += peer_goals(figures, asked)
         for line in missing:
             print(f"- missing: {line}")
-        shared, runs = calls.disturbed()
-        print(f"- {shared} of {runs} runs had to share the processor with others")
     if args.part in ("all", "reading"):
         readings += measure_reading(args, lapwing)
     if args.part in ("all", "formats"):

@@ -1,20 +1,25 @@
 """Steps that are many small ops, or few large ones.
 
-    python ops.py small|large STEPS [--torch-profiler] [--count]
+    python ops.py small|large STEPS [--torch-profiler] [--count] [--alternate]
 
 small is a recurrent network, written out, on tensors of a few numbers: about a thousand
 ops a step. large is a convolutional one: 30 ms a step and longer. --torch-profiler has
-all steps inside torch.profiler; --count tells how many ops torch.profiler sees in one.
+all steps inside torch.profiler; --count tells how many ops torch.profiler sees in one;
+--alternate has torch tell nobody of its ops in every other step, and tells how many
+times as long the others take.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
-from step_times import StepTimes
+from step_times import WARM_UP, StepTimes
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -78,16 +83,36 @@ def count_ops(step: Callable[[], None]) -> int:
     return sum(not event.is_user_annotation for event in events)
 
 
+def alternate(step: Callable[[], None], steps: int) -> float:
+    """The time of steps whose ops are told over that of those whose ops are not."""
+    spent_ns = {True: 0, False: 0}
+    order = [True, False]
+    for _ in range(WARM_UP):
+        step()
+    for _ in range(steps // 2):
+        random.shuffle(order)
+        for is_told in order:
+            torch.autograd._enable_record_function(is_told)
+            start_ns = time.perf_counter_ns()
+            step()
+            spent_ns[is_told] += time.perf_counter_ns() - start_ns
+    return spent_ns[True] / spent_ns[False]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("size", choices=("small", "large"))
     parser.add_argument("steps", type=int)
     parser.add_argument("--torch-profiler", action="store_true")
     parser.add_argument("--count", action="store_true")
+    parser.add_argument("--alternate", action="store_true")
     args = parser.parse_args()
     step = make_step(args.size)
     if args.count:
         print(count_ops(step))
+        return
+    if args.alternate:
+        print(json.dumps({"told_over_not": alternate(step, args.steps)}))
         return
     times = StepTimes(args.size)
     with (

@@ -1,31 +1,16 @@
-"""A program's own clock for its steps, told as one line of JSON at its end.
+"""When a program's steps were, told as one line of JSON at its end.
 
-The first steps warm caches and allocators up and are left out. Of the others both the
-median and the mean are told: a cost that only some steps have shows in the mean alone.
-
-Who stops the program for a while and continues it later keeps in the file that
-LAPWING_BENCH_CLOCK names, 8 bytes, for how many ns it stood: that is no step's time.
+The first steps warm caches and allocators up and are left out. Times are those of
+CLOCK_MONOTONIC, in ns: who stopped the program for a while knows what is no step's.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
-import os
 import resource
-import statistics
 import time
 
 WARM_UP = 20  # steps
-
-
-def open_clock() -> memoryview[int]:
-    name = os.environ.get("LAPWING_BENCH_CLOCK")
-    if not name:
-        return memoryview(bytes(8)).cast("Q")
-    with open(name, "rb") as file:
-        mapped = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
-    return memoryview(mapped).cast("Q")
 
 
 class StepTimes:
@@ -34,24 +19,22 @@ class StepTimes:
     def __init__(self, program: str) -> None:
         self.program = program
         self.count = 0
-        self.steps_ns: list[int] = []
+        self.series: list[list[int]] = []  # when the first step began, and each ended
         self.cpu_ns = 0  # of this thread, in them
-        self.last_ns = 0
         self.last_cpu_ns = 0
-        self.stood_ns = open_clock()
 
     def begin(self) -> None:
         self.last_cpu_ns = time.thread_time_ns()
-        self.last_ns = time.perf_counter_ns() - self.stood_ns[0]
+        self.series.append([time.monotonic_ns()])
 
     def end(self) -> None:
-        now = time.perf_counter_ns() - self.stood_ns[0]
+        now_ns = time.monotonic_ns()
         self.count += 1
         if self.count > WARM_UP:
-            self.steps_ns.append(now - self.last_ns)
-        elif self.count == WARM_UP:
+            self.series[-1].append(now_ns)
+        else:
+            self.series[-1][0] = now_ns
             self.last_cpu_ns = time.thread_time_ns()
-        self.last_ns = now
 
     def close(self) -> None:
         """The series is over; what follows until begin() is no step."""
@@ -62,11 +45,8 @@ class StepTimes:
         """To be called as the last thing that the program does."""
         said = {
             "program": self.program,
-            "steps": len(self.steps_ns),
-            "step_median": statistics.median(self.steps_ns) / 1e9,
-            "step_mean": statistics.fmean(self.steps_ns) / 1e9,
-            "step_cpu": self.cpu_ns / len(self.steps_ns) / 1e9,
+            "series": self.series,
+            "cpu_ns": self.cpu_ns,
             "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "ended_ns": time.monotonic_ns() - self.stood_ns[0],
         }
-        print(json.dumps(said), flush=True)
+        print(json.dumps(said | {"ended_ns": time.monotonic_ns()}), flush=True)

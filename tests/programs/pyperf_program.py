@@ -4,8 +4,8 @@
 
 NAME is as in `bm_NAME`; LOOPS is how often its work is done (1). ARG go to the script
 (scimark: `-- fft` for one of its five). At the end one line of JSON says how long the
-measured part took, without the interpreter's start, imports and set-up, and how much
-of that the process had a processor.
+measured part took, without the interpreter's start, imports and set-up, when it began
+and ended by CLOCK_MONOTONIC, and how much of it the process had a processor.
 
 The scripts are pyperformance's own, from where pip put them: FOLDER, else
 $PYPERFORMANCE_DIR, else this Python's site-packages, else the project's .venv. Any
@@ -27,7 +27,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter, process_time
+from time import monotonic_ns, process_time
 from typing import Any
 
 import pyperf_standin
@@ -91,13 +91,15 @@ def load(script: Path, arguments: list[str]) -> list[pyperf_standin.Benchmark]:
 
 def measured(
     benchmarks: list[pyperf_standin.Benchmark], loops: int
-) -> tuple[float, float]:
-    """Seconds that LOOPS of all BENCHMARKS took, and of these on a processor."""
+) -> tuple[int, int, float]:
+    """When LOOPS of all BENCHMARKS began and ended, in ns, and their seconds on a
+    processor.
+    """
     cpu = process_time()
-    start = perf_counter()
+    start = monotonic_ns()
     for benchmark in benchmarks:
         benchmark.run(loops)
-    return perf_counter() - start, process_time() - cpu
+    return start, monotonic_ns(), process_time() - cpu
 
 
 def make_profiler(name: str, builtins: bool) -> Any:
@@ -134,17 +136,19 @@ def main() -> None:
     if args.profile:
         profiler = make_profiler(args.profile, not args.no_builtins)
         profiler.enable()
-        seconds, cpu = measured(benchmarks, args.loops)
+        start, end, cpu = measured(benchmarks, args.loops)
         profiler.disable()
         profiler.dump_stats(args.output)
     else:
-        seconds, cpu = measured(benchmarks, args.loops)
+        start, end, cpu = measured(benchmarks, args.loops)
     print(
         json.dumps(
             {
                 "program": args.name,
                 "loops": args.loops,
-                "measured_seconds": seconds,
+                "start_ns": start,
+                "end_ns": end,
+                "measured_seconds": (end - start) / 1e9,
                 "cpu_seconds": cpu,
             }
         )
