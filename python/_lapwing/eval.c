@@ -356,35 +356,66 @@ static void hook_from_now_on(PyThreadState *state)
     hook_other_threads(state);
 }
 
+/* Whatever the running call is, RESULT is what it gives: by now recording may have stopped,
+ * or begun elsewhere too. */
+static __attribute__((noinline)) PyObject *leave_any(PyObject *result)
+{
+    if (py_tracer.active)
+        leave(py_tracer.active);
+    return result;
+}
+
+static __attribute__((noinline)) PyObject *eval_any(PyThreadState *state, void *frame,
+                                                    int throwing)
+{
+    struct lw_calls_thread *calls = py_tracer_only();
+    const struct py_function_slot *slot;
+
+    if (!calls && (py_tracer.active == 0 || py_tracer.in_timer))
+        return eval_waiting(state, frame, throwing);
+    slot = py_tracer_function(frame_code(frame));
+    if (only_makes_generator(frame, slot))
+        return previous(state, frame, throwing);
+    if (slot->role == PY_ROLE_HIDDEN && !hook_everything) {
+        hook_from_now_on(state);
+        calls = NULL;
+    }
+    if (!calls || py_thread.profile_hook || stack_is_short())
+        return eval_slow(state, frame, throwing, slot);
+    lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
+    return leave_any(previous(state, frame, throwing));
+}
+
+/* The common paths of eval_any() and leave_any(): each calls nobody but at its end, so that
+ * neither saves registers (gcc 12 would for the other, were they one function). */
+static __attribute__((noinline)) PyObject *leave_counting(PyObject *result)
+{
+    struct lw_calls_thread *calls = py_tracer_only();
+
+    if (__builtin_expect(calls && py_tracer.use_tsc &&
+                             lw_calls_try_leave(calls, lw_ticks_now(true)),
+                         1))
+        return result;
+    return leave_any(result);
+}
+
 static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
 {
     struct lw_calls_thread *calls = py_tracer_only();
     const struct py_function_slot *slot;
-    PyObject *result;
 
-    if (__builtin_expect(!calls && (py_tracer.active == 0 || py_tracer.in_timer), 0))
-        return eval_waiting(state, frame, throwing);
-    slot = py_tracer_function(frame_code(frame));
-    if (__builtin_expect(slot->role != PY_ROLE_PLAIN, 0)) {
-        if (only_makes_generator(frame, slot))
-            return previous(state, frame, throwing);
-        if (slot->role == PY_ROLE_HIDDEN && !hook_everything) {
-            hook_from_now_on(state);
-            calls = NULL;
-        }
-    }
-    if (__builtin_expect(!calls || py_thread.profile_hook || stack_is_short(), 0))
-        return eval_slow(state, frame, throwing, slot);
-
-    lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
-    result = previous(state, frame, throwing);
-    /* By now recording may have stopped, or begun elsewhere too. */
-    calls = py_tracer_only();
-    if (__builtin_expect(calls != NULL, 1))
-        lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
-    else if (py_tracer.active)
-        py_tracer_leave(py_tracer.active);
-    return result;
+    if (__builtin_expect(!calls || !py_tracer.use_tsc || py_thread.profile_hook ||
+                             stack_is_short(),
+                         0))
+        return eval_any(state, frame, throwing);
+    slot = py_functions_find(&py_tracer.functions, frame_code(frame));
+    if (__builtin_expect(!slot || slot->role != PY_ROLE_PLAIN, 0) &&
+        (!slot || slot->role != PY_ROLE_SUSPENDS || only_makes_generator(frame, slot)))
+        return eval_any(state, frame, throwing);
+    if (__builtin_expect(!lw_calls_try_enter(calls, slot->number, lw_ticks_now(true)),
+                         0))
+        return eval_any(state, frame, throwing);
+    return leave_counting(previous(state, frame, throwing));
 }
 
 /* ---- on and off ------------------------------------------------------------------ */

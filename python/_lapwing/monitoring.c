@@ -34,37 +34,66 @@ static void start_slowly(PyObject *code)
         py_tracer_enter(py_tracer.active, py_tracer_function(code)->number);
 }
 
+static __attribute__((noinline)) PyObject *start_any(PyObject *code)
+{
+    struct lw_calls_thread *calls = py_tracer_only();
+
+    if (calls)
+        lw_calls_enter(calls, py_tracer_function(code)->number,
+                       lw_ticks_now(py_tracer.use_tsc));
+    else
+        start_slowly(code);
+    Py_RETURN_NONE;
+}
+
+/* Leave the call of KEY in LANES. */
+static __attribute__((noinline)) PyObject *leave_any(unsigned lanes, void *key)
+{
+    struct lw_calls_thread *calls = py_tracer_only();
+
+    if (calls && py_tracer_is_key(lw_calls_function(calls), key))
+        lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
+    else if (!py_tracer.in_timer)
+        py_tracer_leave_function(lanes, key);
+    Py_RETURN_NONE;
+}
+
+/* The common paths of both: they call nobody but at their end, so they save no
+ * registers. */
 static PyObject *on_start(PyObject *self, PyObject *const *args, size_t nargsf,
                           PyObject *kwnames)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
     (void)self, (void)nargsf, (void)kwnames;
-    if (__builtin_expect(calls != NULL, 1))
-        lw_calls_enter(calls, py_tracer_function(args[0])->number,
-                       lw_ticks_now(py_tracer.use_tsc));
-    else
-        start_slowly(args[0]);
-    Py_RETURN_NONE;
+    if (__builtin_expect(calls && py_tracer.use_tsc, 1)) {
+        uint64_t now = lw_ticks_now(true);
+        const struct py_function_slot *slot =
+            py_functions_find(&py_tracer.functions, args[0]);
+
+        if (__builtin_expect(slot && lw_calls_try_enter(calls, slot->number, now), 1))
+            Py_RETURN_NONE;
+    }
+    return start_any(args[0]);
 }
 
-/* Leave the call of KEY in LANES. */
-static inline void leave(unsigned lanes, void *key)
+static inline PyObject *leave(unsigned lanes, void *key)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
-    if (__builtin_expect(calls && py_tracer_is_key(lw_calls_function(calls), key), 1))
-        lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
-    else if (!py_tracer.in_timer)
-        py_tracer_leave_function(lanes, key);
+    if (__builtin_expect(calls && py_tracer.use_tsc &&
+                             py_tracer_is_key(lw_calls_function(calls), key) &&
+                             lw_calls_try_leave(calls, lw_ticks_now(true)),
+                         1))
+        Py_RETURN_NONE;
+    return leave_any(lanes, key);
 }
 
 static PyObject *on_leave(PyObject *self, PyObject *const *args, size_t nargsf,
                           PyObject *kwnames)
 {
     (void)self, (void)nargsf, (void)kwnames;
-    leave(py_tracer.active, args[0]);
-    Py_RETURN_NONE;
+    return leave(py_tracer.active, args[0]);
 }
 
 /* The definition behind a builtin function or an unbound method of a builtin type, with
@@ -114,7 +143,7 @@ static PyObject *on_c_leave(PyObject *tool, PyObject *const *args, size_t nargsf
 
     (void)tool, (void)nargsf, (void)kwnames;
     if (definition)
-        leave(py_tracer.active_c, PY_BUILTIN_KEY(definition));
+        return leave(py_tracer.active_c, PY_BUILTIN_KEY(definition));
     Py_RETURN_NONE;
 }
 

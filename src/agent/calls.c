@@ -176,8 +176,9 @@ static uint32_t fold(struct lw_calls_thread *thread, uint32_t parent, uint32_t f
     return child ? child : more + 1;
 }
 
-uint32_t lw_calls_child(struct lw_calls_thread *thread, uint32_t parent,
-                        uint32_t function)
+/* Find or make the child for FUNCTION. */
+static uint32_t get_child(struct lw_calls_thread *thread, uint32_t parent,
+                          uint32_t function)
 {
     uint32_t child = find_child(thread, parent, function);
 
@@ -189,14 +190,14 @@ uint32_t lw_calls_child(struct lw_calls_thread *thread, uint32_t parent,
     return child;
 }
 
-uint32_t lw_calls_unfold(struct lw_calls_thread *thread)
+static uint32_t unfold(struct lw_calls_thread *thread)
 {
     if (thread->folded_count)
         return thread->folded[--thread->folded_count];
     return thread->slot->root;
 }
 
-void lw_calls_span_start(struct lw_calls_thread *thread, uint64_t now)
+static void start_span(struct lw_calls_thread *thread, uint64_t now)
 {
     size_t depth = thread->slot->depth++;
 
@@ -214,7 +215,7 @@ void lw_calls_span_start(struct lw_calls_thread *thread, uint64_t now)
     thread->starts[depth] = now;
 }
 
-void lw_calls_span_end(struct lw_calls_thread *thread, uint32_t node, uint64_t now)
+static void end_span(struct lw_calls_thread *thread, uint32_t node, uint64_t now)
 {
     struct lw_agent_record record = { .kind = LW_RECORD_SPAN, .id = node };
     size_t depth;
@@ -230,6 +231,35 @@ void lw_calls_span_end(struct lw_calls_thread *thread, uint32_t node, uint64_t n
     record.value = now - record.ticks;
     if (record.value >= thread->min_span_ticks)
         lw_region_add_record(thread->region, thread->slot, &record);
+}
+
+void lw_calls_enter_rarely(struct lw_calls_thread *thread, uint32_t function,
+                           uint64_t now)
+{
+    struct lw_agent_thread *slot = thread->slot;
+    uint32_t current = lw_calls_current(thread);
+    uint32_t child;
+
+    lw_calls_settle(slot, &thread->nodes[current], now);
+    child = get_child(thread, current, function);
+    atomic_fetch_add_explicit(&thread->nodes[child].calls, 1, memory_order_relaxed);
+    atomic_store_explicit(&slot->current, child, memory_order_relaxed);
+    if (thread->timeline)
+        start_span(thread, now);
+}
+
+void lw_calls_leave_rarely(struct lw_calls_thread *thread, uint64_t now)
+{
+    struct lw_agent_thread *slot = thread->slot;
+    uint32_t current = lw_calls_current(thread);
+    uint32_t parent = thread->nodes[current].parent;
+
+    lw_calls_settle(slot, &thread->nodes[current], now);
+    if (thread->timeline)
+        end_span(thread, current, now);
+    if (parent == slot->overflow)
+        parent = unfold(thread);
+    atomic_store_explicit(&slot->current, parent, memory_order_relaxed);
 }
 
 void lw_calls_leave_all(struct lw_calls_thread *thread, uint64_t now)
@@ -309,7 +339,7 @@ bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *regi
         thread->nodes = region->nodes;
         thread->slot->depth = thread->forked_depth;
         while (depth > 0)
-            at = lw_calls_child(thread, at, path[--depth]);
+            at = get_child(thread, at, path[--depth]);
         atomic_store(&thread->slot->current, at);
         atomic_store(&thread->slot->last_ticks, thread->forked_ticks);
         moved = true;

@@ -52,14 +52,6 @@ void lw_calls_thread_before_fork(struct lw_calls_thread *thread);
  * with all counts zero. False: it could not be made, and THREAD must not be used. */
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region);
 
-/* Find or make the child for FUNCTION: neither the one entered last nor first in its
- * place of the hash. */
-uint32_t lw_calls_child(struct lw_calls_thread *thread, uint32_t parent,
-                        uint32_t function);
-uint32_t lw_calls_unfold(struct lw_calls_thread *thread);
-void lw_calls_span_start(struct lw_calls_thread *thread, uint64_t now);
-void lw_calls_span_end(struct lw_calls_thread *thread, uint32_t node, uint64_t now);
-
 static inline uint32_t lw_calls_current(const struct lw_calls_thread *thread)
 {
     return atomic_load_explicit(&thread->slot->current, memory_order_relaxed);
@@ -95,8 +87,11 @@ static inline void lw_calls_settle(struct lw_agent_thread *slot,
     atomic_store_explicit(&slot->last_ticks, now, memory_order_relaxed);
 }
 
-/* Always inline: gcc 12 thinks it too large, and then each call pays for one more. */
-static inline __attribute__((always_inline)) void lw_calls_enter(
+/* The common half of lw_calls_enter(): the child is the one entered last, or first in its
+ * place of the hash. False: it is neither, or there is a timeline, and nothing was done.
+ * It calls nobody, so that a hook which has no other calls on its common path saves no
+ * registers there. Always inline: gcc 12 thinks it too large. */
+static inline __attribute__((always_inline)) bool lw_calls_try_enter(
     struct lw_calls_thread *thread, uint32_t function, uint64_t now)
 {
     struct lw_agent_thread *slot = thread->slot;
@@ -106,37 +101,56 @@ static inline __attribute__((always_inline)) void lw_calls_enter(
     uint32_t child = here->last_child;
     uint64_t calls;
 
-    lw_calls_settle(slot, here, now);
+    if (__builtin_expect(thread->timeline, 0))
+        return false;
     if (atomic_load_explicit(&nodes[child].function, memory_order_relaxed) !=
         function) {
         child =
             thread->children[lw_calls_hash(current, function) & thread->children_mask];
         if (__builtin_expect(!lw_calls_is_child(&nodes[child], current, function), 0))
-            child = lw_calls_child(thread, current, function);
-        else
-            here->last_child = child;
+            return false;
+        here->last_child = child;
     }
+    lw_calls_settle(slot, here, now);
     calls = atomic_load_explicit(&nodes[child].calls, memory_order_relaxed);
     atomic_store_explicit(&nodes[child].calls, calls + 1, memory_order_relaxed);
     atomic_store_explicit(&slot->current, child, memory_order_relaxed);
-    if (__builtin_expect(thread->timeline, 0))
-        lw_calls_span_start(thread, now);
+    return true;
 }
 
-/* At the root it stays there: returns from calls made before recording began. */
-static inline void lw_calls_leave(struct lw_calls_thread *thread, uint64_t now)
+/* Likewise of lw_calls_leave(): no timeline, and the parent is where it says. */
+static inline __attribute__((always_inline)) bool lw_calls_try_leave(
+    struct lw_calls_thread *thread, uint64_t now)
 {
     struct lw_agent_thread *slot = thread->slot;
     uint32_t current = atomic_load_explicit(&slot->current, memory_order_relaxed);
     struct lw_agent_node *here = &thread->nodes[current];
     uint32_t parent = here->parent;
 
+    if (__builtin_expect(thread->timeline || parent == slot->overflow, 0))
+        return false;
     lw_calls_settle(slot, here, now);
-    if (__builtin_expect(thread->timeline, 0))
-        lw_calls_span_end(thread, current, now);
-    if (__builtin_expect(parent == slot->overflow, 0))
-        parent = lw_calls_unfold(thread);
     atomic_store_explicit(&slot->current, parent, memory_order_relaxed);
+    return true;
+}
+
+/* What those two leave; only to be called where they do. */
+void lw_calls_enter_rarely(struct lw_calls_thread *thread, uint32_t function,
+                           uint64_t now);
+void lw_calls_leave_rarely(struct lw_calls_thread *thread, uint64_t now);
+
+static inline void lw_calls_enter(struct lw_calls_thread *thread, uint32_t function,
+                                  uint64_t now)
+{
+    if (__builtin_expect(!lw_calls_try_enter(thread, function, now), 0))
+        lw_calls_enter_rarely(thread, function, now);
+}
+
+/* At the root it stays there: returns from calls made before recording began. */
+static inline void lw_calls_leave(struct lw_calls_thread *thread, uint64_t now)
+{
+    if (__builtin_expect(!lw_calls_try_leave(thread, now), 0))
+        lw_calls_leave_rarely(thread, now);
 }
 
 /* Return to the root, from wherever: recording stops for this thread. */
