@@ -17,7 +17,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import statistics
@@ -35,6 +34,7 @@ import peers
 import places
 from figures import bound
 from tables import table
+from turns import Command
 
 PROGRAMS = ["richards", "deltablue", "raytrace", "go", "chaos", "hexiom"]
 RATES = [1_000, 10_000]
@@ -42,6 +42,8 @@ TORCH_PROGRAMS = ["loader", "threads"]
 TORCH_RATES = [200, 1_000]
 DEEP = places.PROJECT / "tests" / "programs" / "deep.py"
 TURN_SECONDS = 0.25
+COST_RATE = 1_000
+COST_SECONDS = 10
 SUSTAINED_ROUNDS = 5
 SUSTAINED_SHARE = 0.01  # late or missed, of what was due
 QUESTIONS = ["slowdown", "torch", "cost", "reads", "sustained"]
@@ -345,30 +347,63 @@ def samples_of(tool: str, out: str, said: str, program: str) -> int:
     return int(match[1].replace(",", "")) if match else 0
 
 
+class Watch:
+    """A program of depth 30 and a tool that samples it, in turns with other such pairs:
+    both stand still in between.
+    """
+
+    def __init__(self, tool: Tool, program: str, python: str, folder: Path) -> None:
+        self.tool, self.program, self.out = tool, program, str(folder / "out")
+        self.target = subprocess.Popen([python, DEEP], stdout=subprocess.PIPE)
+        assert self.target.stdout and self.target.stdout.readline()
+        self.target.send_signal(signal.SIGSTOP)
+        # For longer than all of them take together: it is told when to end.
+        words = tool.attach(program, COST_RATE, self.out, self.target.pid, 600)
+        self.command = Command(words, folder, 60)
+        self.is_told_to_end = False
+
+    def take_turn(self) -> None:
+        if self.command.is_over:
+            return
+        self.target.send_signal(signal.SIGCONT)
+        if self.command.seconds >= COST_SECONDS and not self.is_told_to_end:
+            self.command.interrupt()
+            self.is_told_to_end = True
+        self.command.take_turn(TURN_SECONDS)
+        self.target.send_signal(signal.SIGSTOP)
+
+    def row(self) -> list[str]:
+        said = self.command.output_path.read_text(errors="replace")
+        said += self.command.errors_path.read_text(errors="replace")
+        count = samples_of(self.tool.name, self.out, said, self.program)
+        each = f"{1e6 * self.command.cpu_seconds / count:.1f} us" if count else "-"
+        return [self.tool.name, f"{count:,}", each]
+
+    def stop(self) -> None:
+        self.target.kill()
+        self.command.kill()
+        self.target.communicate()
+
+
 def cost(args: argparse.Namespace, python: str, tools: dict[str, str]) -> None:
     """Processor time of the tool alone, its start too: that is a small part of 10 s."""
-    rows = []
-    for tool in TOOLS:
-        if tool.name not in tools:
-            continue
-        with (
-            tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder,
-            subprocess.Popen([python, DEEP], stdout=subprocess.PIPE) as target,
-        ):
-            assert target.stdout and target.stdout.readline()
-            out = f"{folder}/out"
-            words = tool.attach(tools[tool.name], 1_000, out, target.pid, 10)
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            done = subprocess.run(words, capture_output=True, text=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            target.kill()
-            said = done.stdout + done.stderr
-            count = samples_of(tool.name, out, said, tools[tool.name])
-        cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-        each = f"{1e6 * cpu / count:.1f} us" if count else "-"
-        rows.append([tool.name, f"{count:,}", each])
-    head = ["recorder at 1,000 Hz, depth 30", "samples", "processor time a sample"]
-    print(table(head, rows) + "\n", flush=True)
+    watches: list[Watch] = []
+    with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
+        try:
+            for tool in TOOLS:
+                if tool.name in tools:
+                    place = Path(folder, tool.name)
+                    place.mkdir()
+                    watches.append(Watch(tool, tools[tool.name], python, place))
+            while not all(watch.command.is_over for watch in watches):
+                for watch in watches:
+                    watch.take_turn()
+            rows = [watch.row() for watch in watches]
+        finally:
+            for watch in watches:
+                watch.stop()
+    head = [f"recorder at {COST_RATE:,} Hz, depth 30", "samples"]
+    print(table([*head, "processor time a sample"], rows) + "\n", flush=True)
 
 
 # ---- reads, sustained ----------------------------------------------------------------

@@ -39,6 +39,7 @@ class Command:
         self.output_path, self.errors_path = folder / "said.out", folder / "said.err"
         self.process: subprocess.Popen[bytes] | None = None
         self.is_over = False
+        self.cpu_seconds = 0.0  # its processor time, once it is over
         self.start_ns = self.end_ns = 0
         # When it was stopped, when it went on, and for how long it had stood then.
         self.stopped_ns: list[int] = []
@@ -78,7 +79,9 @@ class Command:
         self.is_over = bool(select.select([self.end_fd], [], [], wait)[0])
         self.end_ns = time.monotonic_ns()
         if self.is_over:
-            self.process.wait()
+            _, status, used = os.wait4(self.process.pid, 0)
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            self.cpu_seconds = used.ru_utime + used.ru_stime
             os.close(self.end_fd)
         elif self.own_ns(self.start_ns, self.end_ns) > self.timeout_ns:
             raise NotInTime(" ".join(self.words))
@@ -96,12 +99,17 @@ class Command:
 
     @property
     def seconds(self) -> float:
-        """From its start to its end, once it is over."""
+        """From its start to its end, or to that of its last turn."""
         return self.own_ns(self.start_ns, self.end_ns) / 1e9
 
     @property
     def exit_code(self) -> int | None:
         return self.process.returncode if self.process else None
+
+    def interrupt(self) -> None:
+        """As Ctrl-C does, when it has its next turn."""
+        if self.process and not self.is_over:
+            self.process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
         """Whatever is left of it."""
