@@ -81,6 +81,13 @@ bool py_patch_works(void)
     return works;
 }
 
+/* *ORIGINAL, a pointer to a function, becomes what DEFINITION called before. */
+static bool replace(PyMethodDef *definition, void *ours, void *original)
+{
+    memcpy(original, &definition->ml_meth, sizeof(definition->ml_meth));
+    return write_pointer(&definition->ml_meth, ours);
+}
+
 bool py_patch_method(PyObject *type, const char *name, py_keywords_function ours,
                      py_keywords_function *original)
 {
@@ -93,10 +100,22 @@ bool py_patch_method(PyObject *type, const char *name, py_keywords_function ours
     else if (Py_TYPE(descriptor) == py_tracer.compat.method_descriptor_type)
         definition = py_descriptor_definition(descriptor);
     if (definition && strcmp(definition->ml_name, name) == 0 &&
-        definition->ml_flags == (METH_VARARGS | METH_KEYWORDS)) {
-        memcpy(original, &definition->ml_meth, sizeof(*original));
-        done = write_pointer(&definition->ml_meth, (void *)ours);
-    }
+        definition->ml_flags == (METH_VARARGS | METH_KEYWORDS))
+        done = replace(definition, (void *)ours, original);
     Py_XDECREF(descriptor);
     return done;
+}
+
+bool py_patch_builtin(PyObject *function, py_keywords_function ours,
+                      py_keywords_function *original, py_fast_function fast,
+                      py_fast_function *fast_original)
+{
+    PyMethodDef *definition =
+        PyCFunction_Check(function) ? py_builtin_definition(function) : NULL;
+
+    if (definition && definition->ml_flags == (METH_VARARGS | METH_KEYWORDS))
+        return replace(definition, (void *)ours, original);
+    if (definition && definition->ml_flags == (METH_FASTCALL | METH_KEYWORDS))
+        return replace(definition, (void *)fast, fast_original);
+    return false;
 }

@@ -15,6 +15,9 @@
 /* A method in C that takes keywords. */
 typedef PyObject *(*py_keywords_function)(PyObject *self, PyObject *args,
                                           PyObject *keywords);
+/* The same by vectorcall: METH_FASTCALL | METH_KEYWORDS. */
+typedef PyObject *(*py_fast_function)(PyObject *self, PyObject *const *args,
+                                      Py_ssize_t count, PyObject *names);
 
 /* Whether this Python's types are as compat.h says; asked once, before the others. */
 bool py_patch_works(void);
@@ -32,5 +35,12 @@ bool py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *functio
  * called before. False, with no exception set: there is no such method. */
 bool py_patch_method(PyObject *type, const char *name, py_keywords_function ours,
                      py_keywords_function *original);
+
+/* The same for FUNCTION, a builtin that takes keywords in either way (as what pybind11
+ * makes does, by its version): whichever of the two originals is not NULL then was what it
+ * called. */
+bool py_patch_builtin(PyObject *function, py_keywords_function ours,
+                      py_keywords_function *original, py_fast_function fast,
+                      py_fast_function *fast_original);
 
 #endif

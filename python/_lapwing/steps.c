@@ -89,6 +89,7 @@ void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks)
 {
     struct lw_calls_thread *calls = py_session_place();
 
+    py_steps_thread.asked_ticks = 0; /* who asked was not on the way to the engine */
     if (calls)
         py_span_write(calls, number, start_ticks, end_ticks);
 }

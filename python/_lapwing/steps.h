@@ -8,7 +8,8 @@
  *     Optimizer.step, .zero_grad        optimizer, ...   (steps_ranges.c)
  *     the outermost module              forward, loss,   the slot that calls a module
  *                                       eval             (steps_modules.c)
- *     the autograd engine               backward         the engine's method (steps_engine.c)
+ *     the autograd engine               backward         the engine's method, and what is
+ *                                                        asked before it (steps_engine.c)
  *     Tensor.to, .cuda                  transfer         the tensor's (the same)
  *     a fetcher's fetch and collate_fn  fetch, collate   wrappers (steps_batches.c)
  *     GradScaler.unscale_, step, update scaler           the slot that gives its attributes
@@ -45,6 +46,9 @@ struct py_steps_thread {
                             * backward (a checkpoint calls modules again) */
     uint64_t
         fetch_ticks; /* start of the fetch that is running; 0: none, or collating */
+    uint64_t
+        asked_ticks; /* when a backward began on its way to the engine; 0: none has,
+                           * or another phase has ended since */
     uint32_t fetch_number;
     uint32_t range_count;
     uint32_t scaler_depth; /* calls of a scaler, whose step calls its unscale_ */

@@ -10,34 +10,59 @@ unsigned py_steps_backwards;
 
 /* Tensor.backward() and torch.autograd.backward() accumulate into .grad; what does not is
  * torch.autograd.grad(). */
-static uint32_t backward_number(PyObject *keywords)
+static bool is_grad(PyObject *keywords)
+{
+    return keywords && PyDict_GetItemWithError(
+                           keywords, py_steps_names.accumulate_grad) == Py_False;
+}
+
+static uint32_t backward_number(bool of_grad)
 {
     static uint32_t numbers[2]; /* the program's backward(), its grad() */
-    PyObject *accumulates =
-        keywords ? PyDict_GetItemWithError(keywords, py_steps_names.accumulate_grad)
-                 : NULL;
-    bool is_grad = accumulates == Py_False;
 
-    if (numbers[is_grad] == 0)
-        numbers[is_grad] = py_phase_number("backward", is_grad ? "grad" : "");
-    return numbers[is_grad];
+    if (numbers[of_grad] == 0)
+        numbers[of_grad] = py_phase_number("backward", of_grad ? "grad" : "");
+    return numbers[of_grad];
+}
+
+/* Between Tensor.backward() and the engine lie 10 us and more of Python, in which the
+ * first gradient is made. torch.autograd.backward() begins by asking whether functorch's
+ * transforms are active: that is when. */
+static py_keywords_function torch_asks;
+static py_fast_function torch_asks_fast;
+
+static PyObject *ask(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    py_steps_thread.asked_ticks = py_phase_begin();
+    return torch_asks(self, args, keywords);
+}
+
+static PyObject *ask_fast(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                          PyObject *names)
+{
+    py_steps_thread.asked_ticks = py_phase_begin();
+    return torch_asks_fast(self, args, count, names);
 }
 
 static PyObject *run_backward(PyObject *self, PyObject *args, PyObject *keywords)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     bool is_told = thread->inside == 0;
+    bool of_grad = is_told && is_grad(keywords);
     uint64_t start_ticks = is_told ? py_phase_begin() : 0;
-    uint32_t number = start_ticks ? backward_number(keywords) : 0;
     PyObject *result;
 
+    if (start_ticks && thread->asked_ticks && !of_grad)
+        start_ticks = thread->asked_ticks;
+    thread->asked_ticks = 0;
     thread->inside++;
     py_steps_backwards++;
     result = torch_run_backward(self, args, keywords);
     py_steps_backwards--;
     thread->inside--;
     if (start_ticks) {
-        py_steps_write(number, start_ticks, lw_ticks_now(py_tracer.use_tsc));
+        py_steps_write(backward_number(of_grad), start_ticks,
+                       lw_ticks_now(py_tracer.use_tsc));
         py_steps_trained();
     }
     return result;
@@ -48,7 +73,13 @@ bool py_steps_hook_backward(PyObject *torch)
     PyObject *engine = py_steps_find(torch, "autograd.Variable._execution_engine");
     bool done = engine && py_patch_method((PyObject *)Py_TYPE(engine), "run_backward",
                                           run_backward, &torch_run_backward);
+    PyObject *asked = py_steps_find(torch, "_C._are_functorch_transforms_active");
 
+    if (asked &&
+        !py_patch_builtin(asked, ask, &torch_asks, ask_fast, &torch_asks_fast)) {
+        /* Then a backward begins where the engine does. */
+    }
+    Py_XDECREF(asked);
     Py_XDECREF(engine);
     return done;
 }

@@ -236,6 +236,40 @@ def test_only_what_a_training_does_is_told(
     assert others == ["forward", "backward"]
 
 
+SLOW_START = """
+import time, torch
+
+class Same(torch.autograd.Function):  # asks what backward() asks first
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+    @staticmethod
+    def backward(context, gradient):
+        return gradient
+
+def slow_ones_like(*args, **keywords):
+    time.sleep(0.1)
+    return ones_like(*args, **keywords)
+
+x = torch.ones(3, requires_grad=True)
+y = Same.apply(x).sum()
+time.sleep(0.1)
+torch.autograd.grad(y, x)
+ones_like, torch.ones_like = torch.ones_like, slow_ones_like
+Same.apply(x).sum().backward()
+"""
+
+
+def test_a_backward_begins_before_the_engine_does(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    """With the gradient that is made for it; but not where a function of the
+    program's own asked the same."""
+    grad, backward = code(lapwing, torch_python, tmp_path, SLOW_START)[1]
+    assert (grad.of, backward.of) == ("grad", "")
+    assert grad.seconds < 0.1 <= backward.seconds
+
+
 CHILDREN = """
 import multiprocessing as mp
 def child(how):
