@@ -20,15 +20,11 @@ from statistics import fmean
 import places
 from modes import BY_NAME, Mode, Where
 from peers import Environment
-from turns import Command, NotInTime
+from turns import Command, NotInTime, RunFailed
 
 TURN_SECONDS = 0.05  # turns of 0.4 s gave the same shares
 MOST_RUNS = 12  # of a quick command, beside one that takes far longer
 TIMEOUT_SECONDS = 900  # the slowest peer, viztracer, took 10 s where bare took 0.2
-
-
-class RunFailed(Exception):
-    """A command did not do its work; the text says what it said."""
 
 
 @dataclass(frozen=True)

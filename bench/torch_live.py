@@ -37,7 +37,7 @@ import places
 import tables
 from figures import FEWEST_ROUNDS, RESAMPLES, Bound, bound, geometric_mean
 from goals import Goal
-from turns import Command, NotInTime
+from turns import Command, NotInTime, RunFailed
 
 PROGRAMS = places.PROJECT / "bench" / "live_programs"
 
@@ -52,10 +52,6 @@ TIMEOUT_SECONDS = 900
 TURN_SECONDS = 0.25
 
 PAIRS = 20
-
-
-class RunFailed(Exception):
-    """A command did not do its work; the text says what it said."""
 
 
 @dataclass(frozen=True)

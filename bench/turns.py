@@ -18,6 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
+class RunFailed(Exception):
+    """A command did not do its work; the text says what it said."""
+
+
 class NotInTime(Exception):
     """A command took too long; the text is the command."""
 
