@@ -65,8 +65,7 @@ static PyObject *ticks(PyObject *module, PyObject *unused)
 static PyObject *watch_ops(PyObject *module, PyObject *torch)
 {
     (void)module;
-    py_ops_start(torch);
-    Py_RETURN_NONE;
+    return PyBool_FromLong(py_ops_start(torch));
 }
 
 static PyObject *after(PyObject *module, PyObject *args)
@@ -138,7 +137,8 @@ static PyMethodDef methods[] = {
     { "follow", follow, METH_VARARGS,
       "follow(folder, config): into child programs too." },
     { "ticks", ticks, METH_NOARGS, "The recording's clock, for end_range()." },
-    { "watch_ops", watch_ops, METH_O, "torch is there: record its ops as was asked." },
+    { "watch_ops", watch_ops, METH_O,
+      "torch is there: record its ops as was asked. False: that cannot be." },
     { "after", after, METH_VARARGS,
       "after(function, callback): the function, with a callback after each call." },
     { "wants_torch", wants_torch, METH_NOARGS,

@@ -500,17 +500,17 @@ static double measure(void)
     return (double)cost;
 }
 
-void py_ops_start(PyObject *torch)
+bool py_ops_start(PyObject *torch)
 {
     const struct lw_agent_config *config = py_session_config();
     const char *reason = "there is no memory";
     double op_ticks;
 
     if (!config || config->ops == LW_OPS_OFF || ops.is_on)
-        return;
+        return true;
     if (!prepare() || !py_ops_test(&ops.torch, torch, &reason)) {
         tell_reason(config, reason);
-        return;
+        return false;
     }
     py_ops_lines_start(torch);
     ops.mode = config->ops;
@@ -530,6 +530,7 @@ void py_ops_start(PyObject *torch)
     if (ops.mode == LW_OPS_ALL)
         set_open(true);
     pthread_mutex_unlock(&ops.lock);
+    return true;
 }
 
 void py_ops_stop(void)

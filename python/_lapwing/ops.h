@@ -13,9 +13,9 @@
 
 #define PY_OPS_COUNTER "ops recorded"
 
-/* torch is there: record its ops if that was asked for. TORCH is the module. Never raises:
- * what keeps us from it is told to the recorder as a note. With the GIL. */
-void py_ops_start(PyObject *torch);
+/* torch is there: record its ops if that was asked for. TORCH is the module. False: it was,
+ * and cannot be; why is told to the recorder as a note. Never raises. With the GIL. */
+bool py_ops_start(PyObject *torch);
 
 /* The session ends. With the GIL. */
 void py_ops_stop(void);

@@ -227,6 +227,49 @@ def test_where_a_gpu_is_used_there_is_a_window_by_itself(
     assert run.steps() == [["ProfilerStep#6", "ProfilerStep#7", "ProfilerStep#8"]]
 
 
+UNHEARD = """
+import runpy, sys
+from importlib.machinery import PathFinder
+
+class Loader:  # of a torch whose first torch.empty() is no op
+    def __init__(self, real):
+        self.real = real
+    def create_module(self, spec):
+        return self.real.create_module(spec)
+    def exec_module(self, module):
+        self.real.exec_module(module)
+        empty = module.empty
+        def nothing(*args):
+            module.empty = empty
+        module.empty = nothing
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        spec = PathFinder.find_spec(name, path, target) if name == "torch" else None
+        if spec:
+            spec.loader = Loader(spec.loader)
+        return spec
+
+sys.meta_path.insert(sys.meta_path.index(PathFinder), Finder())
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_where_ops_cannot_be_heard_torchs_profiler_has_a_window_of_them(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    (tmp_path / "unheard.py").write_text(UNHEARD)
+    words = ["--", torch_python, "unheard.py", str(TRAINING), STEPS]
+    run = Run(lapwing, tmp_path, words)
+    assert run.done.stdout == weights(torch_python), run.done.stderr
+    assert "torch's ops are not recorded: torch.empty(0) was not heard of" in run.said
+    assert "torch's own profiler records steps 6 to 8" in run.said
+    assert run.steps() == [["ProfilerStep#6", "ProfilerStep#7", "ProfilerStep#8"]]
+    ops = json.loads(run.report("ops", "--json"))
+    assert "aten::addmm" in {row["name"] for row in ops["rows"]}
+
+
 def test_a_torch_that_is_too_old_says_so(lapwing: str, tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("__version__ = '0.4.1'")
     words = ["--torch", "--", "python3", "-c", "import torch; print('hello')"]

@@ -15,9 +15,9 @@ def imported(torch: ModuleType, agent: Any, folder: str, config: str) -> None:
     """TORCH is there, and AGENT, the extension, as CONFIG says, is to see what it does.
     FOLDER is where this file is."""
     agent.watch_steps(torch)
-    agent.watch_ops(torch)
+    has_ops = agent.watch_ops(torch)
     if ",steps=1" in config:
-        _Profiler(torch, agent, folder, config).start()
+        _Profiler(torch, agent, folder, config).start(not has_ops)
 
 
 class _Profiler:
@@ -31,11 +31,12 @@ class _Profiler:
         self.modules: dict[str, Any] = {}
         self.windows: Any = None
 
-    def start(self) -> None:
+    def start(self, lacks_ops: bool) -> None:
         self.agent.on_order(self.ordered)
         if ",torch=" in self.config:
             window = self.load("_lapwing_window")
-            self.windows = window.start(self.config, self.torch, self.agent)
+            words = self.config, self.torch, self.agent
+            self.windows = window.start(*words, lacks_ops)
 
     def load(self, name: str) -> Any:
         """A module of this folder, which is not in sys.modules."""

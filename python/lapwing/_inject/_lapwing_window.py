@@ -513,13 +513,18 @@ def crashes_with_stacks(torch: Any) -> bool:
     return tuple(int(number) for number in numbers[:2]) < (2, 7)
 
 
-def start(config: str, torch: Any, agent: Any) -> Windows | None:
+def start(
+    config: str, torch: Any, agent: Any, lacks_ops: bool = False
+) -> Windows | None:
     """Take windows in this process, if LAPWING_AGENT's text CONFIG asks for any. TORCH
-    is the module, which the program has just imported."""
+    is the module, which the program has just imported. LACKS_OPS: its ops should be
+    recorded and cannot be, so the window that is there for a GPU is for them too."""
     asked = parse(config)
     if asked is None:
         return None
     only_gpu, schedule, flags = asked
+    replaces_ops = only_gpu and lacks_ops
+    only_gpu = only_gpu and not lacks_ops
     if only_gpu and not (torch.version.cuda or getattr(torch.version, "hip", None)):
         return None
     if flags.get("with_stack") and crashes_with_stacks(torch):
@@ -540,5 +545,12 @@ def start(config: str, torch: Any, agent: Any) -> Windows | None:
             f"is driven by ({error}), which {OLDEST} and later have",
         )
         return None
+    if replaces_ops:
+        first = schedule.next_window(0) + schedule.warmup
+        note(
+            config,
+            f"torch's own profiler records steps {first} to "
+            f"{first + schedule.active - 1} of each process instead",
+        )
     windows.listen()
     return windows
