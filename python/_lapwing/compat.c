@@ -118,7 +118,6 @@ bool py_compat_load(struct py_compat *compat, const char **reason)
     find(&compat->set_profile, "_PyEval_SetProfile", NULL);
     find(&compat->first_thread, "PyInterpreterState_ThreadHead", NULL);
     find(&compat->next_thread, "PyThreadState_Next", NULL);
-    compat->frame_code = 32; /* PyFrameObject of 3.10, _PyInterpreterFrame of 3.11 */
     compat->frame_inner = compat->minor == 11 ? 24 : 0;
     compat->frame_globals = compat->minor == 11 ? 8 : 48;
     compat->frame_owner = compat->minor == 11 ? 69 : 0;

@@ -47,6 +47,10 @@ struct py_frame_layout {
 
 enum { PY_FIRST_SHIM = 3 };
 
+/* Of the code object in a frame that PEP 523 gives, bytes: PyFrameObject of 3.10,
+ * _PyInterpreterFrame of 3.11. */
+enum { PY_FRAME_CODE = 32 };
+
 struct py_compat {
     unsigned minor;  /* of Python 3 */
     bool monitoring; /* 3.12+: calls are seen through sys.monitoring */
@@ -57,10 +61,9 @@ struct py_compat {
     int (*set_profile)(PyThreadState *state, py_trace_function hook, PyObject *arg);
     PyThreadState *(*first_thread)(PyInterpreterState *interpreter);
     PyThreadState *(*next_thread)(PyThreadState *state);
-    size_t frame_code; /* of the code object in a frame, bytes */
-    size_t frame_globals;
-    size_t frame_inner; /* of that frame in the frame object a hook gets; 0: itself */
-    size_t frame_owner; /* of the byte that tells a generator's frame; 0: none */
+    size_t frame_globals; /* in a frame, bytes */
+    size_t frame_inner;   /* of that frame in the frame object a hook gets; 0: itself */
+    size_t frame_owner;   /* of the byte that tells a generator's frame; 0: none */
     size_t thread_profile; /* of the thread's profile function */
     bool
         calls_are_inlined; /* 3.11: a Python call takes no C stack unless PEP 523 is on */

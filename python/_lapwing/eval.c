@@ -38,7 +38,7 @@ enum { LOOK_AROUND_EVERY = 4096 };
 
 static PyObject *frame_code(void *frame)
 {
-    return *(PyObject **)((char *)frame + py_tracer.compat.frame_code);
+    return *(PyObject **)((char *)frame + PY_FRAME_CODE);
 }
 
 /* The frame in a frame object. */

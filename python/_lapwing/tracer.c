@@ -9,8 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct py_tracer py_tracer;
-__thread struct py_thread py_thread __attribute__((tls_model("initial-exec")));
+struct py_tracer py_tracer __attribute__((aligned(64)));
+__thread struct py_thread py_thread
+    __attribute__((tls_model("initial-exec"), aligned(64)));
 
 static struct py_collector *awaiting; /* the collector that starts with __main__ */
 

@@ -44,6 +44,7 @@ struct py_lane {
     uint32_t epoch;                 /* grows each time the lane is taken or left */
 };
 
+/* What every call looks at comes first, in one cache line. */
 struct py_tracer {
     unsigned active;     /* lanes that record Python calls, a bit each */
     unsigned active_c;   /* and builtins */
@@ -53,8 +54,8 @@ struct py_tracer {
     bool waiting_for_main; /* the session starts with the program's first module */
     bool in_timer;         /* a caller's clock is running: not part of the profile */
     bool hooked;           /* the hooks of this Python are in place */
-    struct py_lane lanes[PY_LANES];
     struct py_functions functions;
+    struct py_lane lanes[PY_LANES];
     struct py_compat compat;
     uint64_t start_ticks; /* one moment on both clocks, to know a tick's length */
     uint64_t start_ns;
@@ -64,7 +65,7 @@ struct py_tracer {
     pthread_key_t thread_end;
 };
 
-extern struct py_tracer py_tracer;
+extern struct py_tracer py_tracer __attribute__((aligned(64)));
 
 struct py_lane_place {
     struct lw_calls_thread *calls; /* NULL with a right epoch: not recorded here */
@@ -75,23 +76,24 @@ struct py_lane_place {
 /* What a thread keeps: its places, what it has announced and not ended, and on 3.11 the
  * state of the deep-stack handover. */
 struct py_thread {
-    struct py_thread *next;       /* of py_tracer.threads; NULL also if not in it */
-    struct py_open_marks *marks;  /* see marks.c; owned; NULL: none yet */
-    _Atomic bool is_writing;      /* in py_session_enter's section */
-    bool is_listed;               /* in py_tracer.threads */
     struct lw_calls_thread *only; /* see py_tracer_only */
     uint32_t only_epoch;
-    struct py_lane_place places[PY_LANES];
-    uintptr_t
-        slow_below;      /* stack addresses under this take the slow path; see eval.c */
-    uint32_t hook_depth; /* running calls that the profile hook entered */
     bool profile_hook;  /* the profile hook counts for this thread, not the eval hook */
     bool lost_hook;     /* the program took the profile hook's place; see eval.c */
     bool has_limits;    /* slow_below has been worked out */
     uint8_t name_tries; /* how often its name was looked for */
+    uintptr_t
+        slow_below;      /* stack addresses under this take the slow path; see eval.c */
+    uint32_t hook_depth; /* running calls that the profile hook entered */
+    bool is_listed;      /* in py_tracer.threads */
+    _Atomic bool is_writing;     /* in py_session_enter's section */
+    struct py_thread *next;      /* of py_tracer.threads; NULL also if not in it */
+    struct py_open_marks *marks; /* see marks.c; owned; NULL: none yet */
+    struct py_lane_place places[PY_LANES];
 };
 
-extern __thread struct py_thread py_thread __attribute__((tls_model("initial-exec")));
+extern __thread struct py_thread py_thread
+    __attribute__((tls_model("initial-exec"), aligned(64)));
 
 /* ---- starting and stopping ------------------------------------------------------- */
 

@@ -22,14 +22,14 @@ struct lw_calls_thread {
 
     uint32_t *children; /* hash of (parent, function): node numbers, 0: empty; owned */
     uint32_t children_mask;
+    bool timeline;
     uint32_t child_count;
 
     uint32_t *folded; /* nodes to return to from calls under "(more)"; owned */
     size_t folded_count;
     size_t folded_capacity;
 
-    bool timeline;
-    uint64_t min_span_ticks;
+    uint64_t min_span_ticks; /* of a timeline */
     uint64_t *starts; /* of the calls now running, by depth; timeline only; owned */
     size_t starts_capacity;
 
