@@ -1,6 +1,6 @@
 """Measure the sampler beside py-spy and austin: bench/run.sh sampling [--help].
 
-Five questions, all tools in one run and in turns:
+Six questions, all tools in one run and in turns:
   slowdown    how much longer six programs take, by their own wall clock and processor
               time, at 1,000 and 10,000 samples a second
   torch       the same for a training with two DataLoader workers, and for a process
@@ -8,6 +8,8 @@ Five questions, all tools in one run and in turns:
   cost        processor time of the recorder for one sample of a stack of 30
   reads       calls of process_vm_readv for one sample, counted by strace
   sustained   how many samples come late or are missed at 20,000 a second
+  hour        how large an hour's recording of four processes at 200 samples a second
+              gets, and its recorder, by a minute of as many as can be had
 """
 
 from __future__ import annotations
@@ -46,7 +48,13 @@ COST_RATE = 1_000
 COST_SECONDS = 10
 SUSTAINED_ROUNDS = 5
 SUSTAINED_SHARE = 0.01  # late or missed, of what was due
-QUESTIONS = ["slowdown", "torch", "cost", "reads", "sustained"]
+HOUR_PROGRAMS = ["richards", "go", "raytrace", "chaos"]
+HOUR_SECONDS = 3_600
+HOUR_RATE = 200
+HOUR_FAST_RATE = 5_000
+HOUR_MEGABYTES = 50
+HOUR_RECORDER_MEGABYTES = 64
+QUESTIONS = ["slowdown", "torch", "cost", "reads", "sustained", "hour"]
 
 
 @dataclass(frozen=True)
@@ -473,6 +481,56 @@ def sustained(args: argparse.Namespace, python: str) -> None:
     print(table(head, rows) + "\n", flush=True)
 
 
+def record_programs(
+    lapwing: str, python: str, folder: str, seconds: int, *options: str
+) -> tuple[int, int, int]:
+    """Samples, bytes on disk and the recorder's largest memory, of four programs."""
+    env = {**os.environ, "PYPERFORMANCE_DIR": str(places.benchmarks())}
+    out = Path(folder, f"{seconds}s")
+    programs = [
+        subprocess.Popen(
+            [python, str(places.PROGRAM), name, "1000000"], env=env, stdout=PIPE
+        )
+        for name in HOUR_PROGRAMS
+    ]
+    time.sleep(1)  # they import
+    words = [lapwing, "attach", "-q", *options, "--duration", f"{seconds}s"]
+    words += ["-o", f"{out}.lap", *[str(program.pid) for program in programs]]
+    recorder = subprocess.Popen(words)
+    _, status, used = os.wait4(recorder.pid, 0)
+    recorder.returncode = os.waitstatus_to_exitcode(status)
+    for program in programs:
+        program.kill()
+        program.communicate()
+    files = [file for file in Path(f"{out}.lap").rglob("*") if file.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    return samples_of("lapwing", str(out), "", lapwing), size, used.ru_maxrss << 10
+
+
+def hour(python: str, lapwing: str) -> None:
+    """What samples take is known from many of them in a minute, what the counters of
+    the system take, which come by the clock, from a minute with few samples.
+    """
+    with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
+        fast = ["--rate", str(HOUR_FAST_RATE), "--no-system"]
+        samples, size, memory = record_programs(lapwing, python, folder, 60, *fast)
+        few, rest, _ = record_programs(lapwing, python, folder, 61, "--rate", "1")
+    wanted = len(HOUR_PROGRAMS) * HOUR_RATE * HOUR_SECONDS
+    a_sample = size / samples
+    in_all = a_sample * wanted + (rest - a_sample * few) / 61 * HOUR_SECONDS
+    megabytes = in_all / 1e6, memory / 2**20
+    limits = HOUR_MEGABYTES, HOUR_RECORDER_MEGABYTES
+    words = [
+        "PASS" if is_ < limit else "FAIL"
+        for is_, limit in zip(megabytes, limits, strict=True)
+    ]
+    head = ["four processes, 60 s", "samples", "bytes a sample"]
+    head += [f"an hour at {HOUR_RATE} Hz", "memory of the recorder"]
+    row = ["", f"{samples:,}", f"{a_sample:.1f}"]
+    row += [f"{is_:.1f} MB {word}" for is_, word in zip(megabytes, words, strict=True)]
+    print(table(head, [row]) + "\n", flush=True)
+
+
 def main() -> None:
     args = parse_args()
     base = places.pythons([args.python])
@@ -504,6 +562,8 @@ def main() -> None:
         reads(args)
     if "sustained" in args.questions:
         sustained(args, python)
+    if "hour" in args.questions and "lapwing" in tools:
+        hour(python, tools["lapwing"])
 
 
 if __name__ == "__main__":
