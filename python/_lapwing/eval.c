@@ -387,7 +387,8 @@ static __attribute__((noinline)) PyObject *eval_any(PyThreadState *state, void *
 }
 
 /* The common paths of eval_any() and leave_any(): each calls nobody but at its end, so that
- * neither saves registers (gcc 12 would for the other, were they one function). */
+ * little has to be kept across calls (gcc 12 spills what the rare ones need, were they one
+ * function). */
 static __attribute__((noinline)) PyObject *leave_counting(PyObject *result)
 {
     struct lw_calls_thread *calls = py_tracer_only();

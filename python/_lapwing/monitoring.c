@@ -58,8 +58,8 @@ static __attribute__((noinline)) PyObject *leave_any(unsigned lanes, void *key)
     Py_RETURN_NONE;
 }
 
-/* The common paths of both: they call nobody but at their end, so they save no
- * registers. */
+/* The common paths of both: they call nobody but at their end, so little has to be kept
+ * across calls. */
 static PyObject *on_start(PyObject *self, PyObject *const *args, size_t nargsf,
                           PyObject *kwnames)
 {

@@ -89,7 +89,7 @@ static inline void lw_calls_settle(struct lw_agent_thread *slot,
 
 /* The common half of lw_calls_enter(): the child is the one entered last, or first in its
  * place of the hash. False: it is neither, or there is a timeline, and nothing was done.
- * It calls nobody, so that a hook which has no other calls on its common path saves no
+ * It calls nobody, so that a hook which has no other calls on its common path saves few
  * registers there. Always inline: gcc 12 thinks it too large. */
 static inline __attribute__((always_inline)) bool lw_calls_try_enter(
     struct lw_calls_thread *thread, uint32_t function, uint64_t now)
