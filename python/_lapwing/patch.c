@@ -23,6 +23,21 @@ bool py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *functio
     return write_pointer((char *)type + slot, function);
 }
 
+PyObject *py_patch_new(newfunc original, PyTypeObject *type, PyObject *args,
+                       PyObject *keywords)
+{
+    static newfunc new_object;
+    static PyObject *no_arguments;
+
+    if (!no_arguments) {
+        new_object = (newfunc)PyType_GetSlot(&PyBaseObject_Type, Py_tp_new);
+        if (!(no_arguments = PyTuple_New(0)))
+            return NULL;
+    }
+    return original == new_object ? original(type, no_arguments, NULL)
+                                  : original(type, args, keywords);
+}
+
 static PyObject *trial_call(PyObject *self, PyObject *args, PyObject *keywords)
 {
     (void)self, (void)args, (void)keywords;

@@ -31,6 +31,11 @@ static inline void *py_patch_get_slot(PyTypeObject *type, enum py_type_slot slot
 /* False: it may not be changed. */
 bool py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *function);
 
+/* What a new object of TYPE is made by, ORIGINAL, which its slot had: object.__new__ wants
+ * no arguments where __init__ takes them, unless it is the type's own. */
+PyObject *py_patch_new(newfunc original, PyTypeObject *type, PyObject *args,
+                       PyObject *keywords);
+
 /* Have the method NAME of TYPE, a C method with keywords, call OURS; *ORIGINAL is what it
  * called before. False, with no exception set: there is no such method. */
 bool py_patch_method(PyObject *type, const char *name, py_keywords_function ours,

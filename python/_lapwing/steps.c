@@ -155,6 +155,7 @@ static const struct {
     { "backward", py_steps_hook_backward },
     { "transfer", py_steps_hook_transfer },
     { "fetch and collate", py_steps_hook_batches },
+    { "epochs", py_steps_hook_passes },
     { "scaler", py_steps_hook_scaler },
 };
 

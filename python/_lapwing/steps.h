@@ -12,6 +12,8 @@
  *                                                        asked before it (steps_engine.c)
  *     Tensor.to, .cuda                  transfer         the tensor's (the same)
  *     a fetcher's fetch and collate_fn  fetch, collate   wrappers (steps_batches.c)
+ *     iter() of a loader                (loader_pass)    the slot that makes its iterator, and
+ *                                                        a wrapper (the same)
  *     GradScaler.unscale_, step, update scaler           the slot that gives its attributes
  *                                                        (steps_scaler.c)
  *
@@ -139,6 +141,7 @@ bool py_steps_hook_modules(PyObject *torch);
 bool py_steps_hook_backward(PyObject *torch);
 bool py_steps_hook_transfer(PyObject *torch);
 bool py_steps_hook_batches(PyObject *torch);
+bool py_steps_hook_passes(PyObject *torch);
 bool py_steps_hook_scaler(PyObject *torch);
 
 /* Classes of modules that were made, or were given a __call__ of their own, since the

@@ -1,5 +1,6 @@
 /* The making of a batch: "fetch" is what a dataset takes to give its samples, "collate" to
  * put them together. They run in a loader's workers, or inside "data" where it has none.
+ * And where a pass over a loader begins: "loader_pass", which takes no time.
  *
  * Fetchers are torch.utils.data's own and private, and plain Python: nothing in C is
  * behind their `fetch`, so here, and only here, an attribute is replaced, by a wrapper that
@@ -110,12 +111,54 @@ static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
     return result;
 }
 
-static bool wrap_fetch(PyObject *torch, const char *path)
+/* ---- passes -------------------------------------------------------------------------- */
+
+static newfunc torch_new; /* of both kinds of iterators */
+
+static void tell_pass(PyTypeObject *iterator)
+{
+    uint64_t now_ticks = py_steps_thread.inside == 0 ? py_phase_begin() : 0;
+
+    if (now_ticks)
+        py_steps_write(py_steps_number("loader_pass", iterator), now_ticks, now_ticks);
+}
+
+/* Each pass has an iterator of its own, whose __init__ starts the workers. */
+static PyObject *new_iterator(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    tell_pass(type);
+    return py_patch_new(torch_new, type, args, keywords);
+}
+
+/* With persistent workers, one for all passes, which begins again. */
+static PyObject *call_reset(struct py_wrapper *wrapper, PyObject *args,
+                            PyObject *keywords)
+{
+    if (PyTuple_Size(args) > 0)
+        tell_pass(Py_TYPE(PyTuple_GetItem(args, 0))); /* borrowed */
+    return PyObject_Call(wrapper->function, args, keywords);
+}
+
+static bool hook_iterator(PyObject *torch, const char *path)
+{
+    PyTypeObject *type = (PyTypeObject *)py_steps_find(torch, path);
+    bool done = type && PyType_Check((PyObject *)type) &&
+                py_patch_get_slot(type, PY_SLOT_NEW) == (void *)torch_new &&
+                py_patch_set_slot(type, PY_SLOT_NEW, (void *)new_iterator);
+
+    Py_XDECREF((PyObject *)type);
+    return done;
+}
+
+/* ---- putting it in place ------------------------------------------------------------- */
+
+static bool wrap(PyObject *torch, const char *path, const char *name,
+                 py_wrapped_call *call)
 {
     PyObject *type = py_steps_find(torch, path);
-    PyObject *function = type ? py_steps_find(type, "fetch") : NULL;
-    PyObject *wrapper = function ? py_steps_wrap(function, NULL, call_fetch) : NULL;
-    bool done = wrapper && PyObject_SetAttrString(type, "fetch", wrapper) == 0;
+    PyObject *function = type ? py_steps_find(type, name) : NULL;
+    PyObject *wrapper = function ? py_steps_wrap(function, NULL, call) : NULL;
+    bool done = wrapper && PyObject_SetAttrString(type, name, wrapper) == 0;
 
     PyErr_Clear();
     Py_XDECREF(type);
@@ -126,9 +169,23 @@ static bool wrap_fetch(PyObject *torch, const char *path)
 
 bool py_steps_hook_batches(PyObject *torch)
 {
-    bool maps = wrap_fetch(torch, "utils.data._utils.fetch._MapDatasetFetcher");
-    bool iterates =
-        wrap_fetch(torch, "utils.data._utils.fetch._IterableDatasetFetcher");
+    bool maps =
+        wrap(torch, "utils.data._utils.fetch._MapDatasetFetcher", "fetch", call_fetch);
+    bool iterates = wrap(torch, "utils.data._utils.fetch._IterableDatasetFetcher",
+                         "fetch", call_fetch);
 
     return maps && iterates;
+}
+
+bool py_steps_hook_passes(PyObject *torch)
+{
+    static const char single[] = "utils.data.dataloader._SingleProcessDataLoaderIter";
+    static const char workers[] =
+        "utils.data.dataloader._MultiProcessingDataLoaderIter";
+    bool singles, multiples;
+
+    torch_new = (newfunc)PyType_GetSlot(&PyBaseObject_Type, Py_tp_new);
+    singles = hook_iterator(torch, single);
+    multiples = hook_iterator(torch, workers);
+    return singles && multiples && wrap(torch, workers, "_reset", call_reset);
 }

@@ -16,7 +16,6 @@
 
 static newfunc torch_new;
 static destructor torch_finalize; /* NULL: the class has no __del__ */
-static bool new_takes_arguments;
 
 static const struct {
     const char *prefix;
@@ -127,16 +126,11 @@ static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
 
 static PyObject *new_range(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static PyObject *no_arguments;
     uint64_t now_ticks = py_phase_begin();
-    PyObject *name, *range;
+    PyObject *range = py_patch_new(torch_new, type, args, keywords);
+    PyObject *name;
     const char *text;
 
-    if (!new_takes_arguments && !no_arguments && !(no_arguments = PyTuple_New(0)))
-        return NULL;
-    /* object.__new__ wants none where __init__ takes them, unless it is the type's own. */
-    range = new_takes_arguments ? torch_new(type, args, keywords)
-                                : torch_new(type, no_arguments, NULL);
     if (!now_ticks || !range || PyTuple_Size(args) == 0)
         return range;
     name = PyTuple_GetItem(args, 0); /* borrowed */
@@ -182,8 +176,6 @@ bool py_steps_hook_ranges(PyObject *torch)
         return false;
     torch_new = (newfunc)py_patch_get_slot(type, PY_SLOT_NEW);
     torch_finalize = (destructor)py_patch_get_slot(type, PY_SLOT_FINALIZE);
-    new_takes_arguments =
-        (void *)torch_new != PyType_GetSlot(&PyBaseObject_Type, Py_tp_new);
     if (!py_patch_set_slot(type, PY_SLOT_FINALIZE, (void *)end_range) ||
         !py_patch_set_slot(type, PY_SLOT_NEW, (void *)new_range))
         return false;

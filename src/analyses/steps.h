@@ -13,7 +13,7 @@
  * What bounds the steps of a thread, the first of these that it has:
  *  - lapwing.step(): its spans are the steps;
  *  - a loader: from one "data" to the next, as many at a time as a step usually takes (two
- *    zipped loaders are two); a "data" that nothing follows is the end of an epoch;
+ *    zipped loaders are two); an epoch is a pass over it;
  *  - optimizers: a step ends when one does, or when the last of a cycle does (a GAN's two);
  *  - backward, where gradients are applied by hand.
  *
@@ -53,7 +53,8 @@ struct lw_step_piece {
 struct lw_step {
     uint64_t start_ns, end_ns;
     uint32_t index; /* among those of its kind on its track, from 0 */
-    uint32_t epoch; /* from 0: ends of a training loader that came before it */
+    uint32_t
+        epoch; /* from 0: passes over a training loader that began before its own */
     uint32_t updates;
     bool is_eval;
     bool is_first;        /* of its epoch: a loader's workers start then */
@@ -88,8 +89,9 @@ struct lw_step_track {
     size_t update_count;
     size_t cut_count;
     uint64_t train_ns, eval_ns; /* sums of those steps */
-    uint32_t epoch_count;       /* ends of a training loader that were seen */
-    uint8_t bound;              /* enum lw_step_bound */
+    uint32_t epoch_count; /* passes over a training loader that began; of one alone
+                                   it is known that it ended */
+    uint8_t bound;        /* enum lw_step_bound */
 };
 
 enum lw_step_bound {

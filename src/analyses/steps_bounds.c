@@ -80,18 +80,37 @@ static bool bound_by_marks(struct lw_step_track *track,
 
 /* ---- bounded by a loader ------------------------------------------------------------ */
 
+/* A batch is asked for: what went before ends here, or where a pass over a loader began
+ * since, from which on its workers start. *PASS is the first that began later. */
+static bool begin_batch(struct lw_step_slices *slices,
+                        const struct lw_step_events *events, size_t event, size_t *pass,
+                        struct lw_error *err)
+{
+    uint64_t start_ns = events->list[event].start_ns, pass_ns = 0;
+
+    for (; *pass < events->pass_count && events->passes[*pass].start_ns <= start_ns;
+         (*pass)++)
+        if (!pass_ns)
+            pass_ns = events->passes[*pass].start_ns;
+    if (slices->count > 0)
+        slices->list[slices->count - 1].end_ns = pass_ns ? pass_ns : start_ns;
+    if (!lw_step_slices_add(slices, start_ns, (uint32_t)event, err))
+        return false;
+    slices->list[slices->count - 1].pass_ns = pass_ns;
+    return true;
+}
+
 static bool slice_by_data(struct lw_step_slices *slices,
                           const struct lw_step_events *events, struct lw_error *err)
 {
+    size_t pass = 0;
+
     for (size_t i = 0; i < events->count; i++) {
         const struct lw_step_event *event = &events->list[i];
 
-        if (event->role == LW_ROLE_STEP_DATA && !event->in_data) {
-            if (slices->count > 0)
-                slices->list[slices->count - 1].end_ns = event->start_ns;
-            if (!lw_step_slices_add(slices, event->start_ns, (uint32_t)i, err))
-                return false;
-        }
+        if (event->role == LW_ROLE_STEP_DATA && !event->in_data &&
+            !begin_batch(slices, events, i, &pass, err))
+            return false;
         if (slices->count > 0)
             lw_slice_add_event(&slices->list[slices->count - 1], event,
                                &events->kinds[event->kind]);
@@ -104,39 +123,49 @@ static bool slice_by_data(struct lw_step_slices *slices,
     return true;
 }
 
-/* How many empty slices a slice of CLASS usually has between it and the one before: what
- * zipped loaders gave before the last of them did. The first has them too; if not, they are
- * the ends of epochs of one batch. */
-static size_t usual_lead(const enum lw_slice_class *classes, size_t count,
-                         enum lw_slice_class class)
+/* Who asks each time a new pass for its first batch (`next(iter(loader))`) has no epochs:
+ * the start of a pass is part of its step. */
+static void join_passes(struct lw_step_slices *slices)
 {
-    size_t seen[DATA_TOGETHER_MAX] = { 0 }, most = 0, empty = 0, first = SIZE_MAX;
-    enum lw_slice_class before = LW_SLICE_EMPTY;
+    size_t passes = 0, used = 0;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < slices->count; i++) {
+        passes += slices->list[i].pass_ns > 0;
+        used += lw_slice_class_of(&slices->list[i]) != LW_SLICE_EMPTY;
+    }
+    if (2 * passes <= used || 2 * (slices->count - used) >= passes)
+        return;
+    for (size_t i = 0; i < slices->count; i++) {
+        struct lw_step_slice *slice = &slices->list[i];
+
+        if (slice->pass_ns)
+            slice->start_ns = slice->pass_ns;
+        slice->pass_ns = 0;
+    }
+}
+
+/* How many empty slices a slice of CLASS usually has between it and the one before: what
+ * zipped loaders gave before the last of them did. */
+static size_t usual_lead(const struct lw_step_slices *slices,
+                         const enum lw_slice_class *classes, enum lw_slice_class class)
+{
+    size_t seen[DATA_TOGETHER_MAX] = { 0 }, most = 0, empty = 0;
+
+    for (size_t i = 0; i < slices->count; i++) {
+        if (slices->list[i].pass_ns)
+            empty = 0; /* those before it said that a pass was over */
         if (classes[i] == LW_SLICE_EMPTY) {
             empty++;
             continue;
         }
-        if (classes[i] == class && before == class && empty < DATA_TOGETHER_MAX)
+        if (classes[i] == class && empty < DATA_TOGETHER_MAX)
             seen[empty]++;
-        if (classes[i] == class && first == SIZE_MAX)
-            first = empty;
-        before = classes[i];
         empty = 0;
     }
     for (size_t i = 1; i < DATA_TOGETHER_MAX; i++)
         if (seen[i] > seen[most])
             most = i;
-    return most < first ? most : first;
-}
-
-/* Between two batches of training: was there the end of an epoch? A "data" too many is the
- * one that raised StopIteration. One evaluation without it is that of a loop that needs no
- * loader for it, in the time of that last "data". */
-static bool ends_epoch(size_t evals, size_t extra_after_train, bool has_extra)
-{
-    return extra_after_train > 0 || (evals == 1 && !has_extra);
+    return most;
 }
 
 /* A batch that nothing was learnt from, at the very end: did the recording end in it? */
@@ -158,6 +187,7 @@ struct by_data {
     enum lw_slice_class *classes; /* owned */
     size_t lead[3];               /* by class */
     bool always_updates;          /* each batch that was learnt from */
+    uint32_t passes;              /* for training, that began so far */
 };
 
 static bool add_data_step(struct by_data *d, size_t first, size_t last, bool is_first,
@@ -167,7 +197,7 @@ static bool add_data_step(struct by_data *d, size_t first, size_t last, bool is_
     struct lw_step step = {
         .start_ns = d->slices->list[first].start_ns,
         .end_ns = slice->end_ns,
-        .epoch = d->track->epoch_count,
+        .epoch = d->passes > 0 ? d->passes - 1 : 0,
         .updates = slice->updates,
         .is_eval = d->classes[last] == LW_SLICE_EVAL && !is_cut,
         .is_first = is_first,
@@ -217,56 +247,76 @@ static bool add_loop(struct by_data *d, const struct lw_step_slice *slice,
     done = lw_steps_bound_by_end(d->track, &inside, LW_ROLE_STEP_OPTIMIZER, err);
     d->track->bound = LW_BOUND_DATA;
     for (size_t i = before; i < d->track->step_count; i++)
-        d->track->steps[i].epoch = d->track->epoch_count;
+        d->track->steps[i].epoch = d->passes; /* in none: after the last */
     return done;
+}
+
+/* What was asked of loaders since the last batch that something was done with. */
+struct asked {
+    size_t empty;      /* batches that nothing was done with */
+    size_t in_pass;    /* of those, since a pass began */
+    bool has_pass;     /* one did */
+    bool begins_epoch; /* with the batch that comes now */
+};
+
+/* How many of the empty ones belong to a batch of CLASS, which comes now. */
+static size_t find_lead(const struct by_data *d, struct asked *asked,
+                        enum lw_slice_class class)
+{
+    size_t usual = d->lead[class == LW_SLICE_EMPTY ? LW_SLICE_TRAIN : class];
+    size_t lead = asked->empty < usual ? asked->empty : usual;
+
+    asked->begins_epoch = asked->has_pass && asked->in_pass >= usual;
+    if (asked->begins_epoch && asked->in_pass < DATA_TOGETHER_MAX)
+        return asked->in_pass; /* more than usual, if the loop asks ahead */
+    /* One of several loaders was over, and went round in the middle of this step. */
+    if (asked->has_pass && !asked->begins_epoch && asked->empty < DATA_TOGETHER_MAX)
+        return asked->empty;
+    return lead;
 }
 
 static bool add_data_steps(struct by_data *d, bool is_killed, struct lw_error *err)
 {
-    size_t count = d->slices->count, empty = 0, evals = 0, extra_after_train = 0;
-    bool has_extra = false, has_train = false, is_after_train = false;
+    size_t count = d->slices->count;
+    enum lw_slice_class before = LW_SLICE_EMPTY; /* of the last that was not empty */
+    struct asked asked = { 0 };
+    bool has_train = false, is_over = false;
 
     for (size_t i = 0; i < count; i++) {
+        const struct lw_step_slice *slice = &d->slices->list[i];
         enum lw_slice_class class = d->classes[i];
-        bool has_loop = is_loop(d, &d->slices->list[i]);
-        bool is_cut =
-            i + 1 == count && is_cut_off(&d->slices->list[i], class, d->always_updates,
-                                         is_killed, has_train && is_after_train);
-        size_t lead =
-            class == LW_SLICE_EMPTY ? d->lead[LW_SLICE_TRAIN] : d->lead[class];
-        bool is_first = false;
+        bool has_loop = is_loop(d, slice), is_first;
+        bool is_cut = i + 1 == count && is_cut_off(slice, class, d->always_updates,
+                                                   is_killed, before == LW_SLICE_TRAIN);
+        size_t lead;
 
+        if (slice->pass_ns) {
+            asked.has_pass = true;
+            asked.in_pass = 0;
+        }
         if (class == LW_SLICE_EMPTY && !is_cut) {
-            empty++;
+            asked.empty++;
+            asked.in_pass++;
             continue;
         }
-        lead = empty < lead ? empty : lead;
-        has_extra |= empty > lead;
-        if (is_after_train)
-            extra_after_train = empty - lead;
+        lead = find_lead(d, &asked, class);
+        is_over |= has_train && (asked.empty > lead || has_loop);
         if (class == LW_SLICE_TRAIN || is_cut) {
-            if (has_train &&
-                (has_loop || ends_epoch(evals, extra_after_train, has_extra))) {
-                d->track->epoch_count++;
-                is_first = true;
-            }
-            is_first |= !has_train;
-            has_train = is_after_train = true;
-            evals = extra_after_train = 0;
-            has_extra = false;
+            is_first = asked.begins_epoch || !has_train;
+            d->passes += asked.begins_epoch;
+            has_train = true;
+            class = LW_SLICE_TRAIN;
         } else {
-            is_first = evals++ == 0;
-            is_after_train = false;
+            is_first = asked.begins_epoch || before != LW_SLICE_EVAL;
         }
-        if (!(has_loop ? add_loop(d, &d->slices->list[i], err)
+        if (!(has_loop ? add_loop(d, slice, err)
                        : add_data_step(d, i - lead, i, is_first, is_cut, err)))
             return false;
-        empty = 0;
+        before = class;
+        asked = (struct asked){ 0 };
     }
-    d->track->epoch_count +=
-        has_train &&
-        (is_after_train ? empty > 0
-                        : ends_epoch(evals, extra_after_train, has_extra || empty > 0));
+    is_over |= has_train && asked.empty > 0;
+    d->track->epoch_count = d->passes > 1 || is_over ? d->passes : 0;
     return true;
 }
 
@@ -289,8 +339,8 @@ static bool bound_by_data(struct lw_step_track *track,
         if (d.classes[i] == LW_SLICE_TRAIN && i + 1 < slices->count)
             d.always_updates &= slices->list[i].updates > 0;
     }
-    d.lead[LW_SLICE_TRAIN] = usual_lead(d.classes, slices->count, LW_SLICE_TRAIN);
-    d.lead[LW_SLICE_EVAL] = usual_lead(d.classes, slices->count, LW_SLICE_EVAL);
+    d.lead[LW_SLICE_TRAIN] = usual_lead(slices, d.classes, LW_SLICE_TRAIN);
+    d.lead[LW_SLICE_EVAL] = usual_lead(slices, d.classes, LW_SLICE_EVAL);
     d.usual_updates = usual_updates(slices, &batches);
     done = add_data_steps(&d, events->is_killed, err);
     lw_free(d.classes);
@@ -359,6 +409,7 @@ bool lw_steps_find_bounds(struct lw_step_track *track,
     if (events->mark_count > 0)
         return bound_by_marks(track, events, err);
     done = slice_by_data(&slices, events, err);
+    join_passes(&slices);
     if (done && has_batches(&slices))
         done = bound_by_data(track, events, &slices, err);
     else if (done && has_role(events, LW_ROLE_STEP_OPTIMIZER))

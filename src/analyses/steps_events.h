@@ -17,7 +17,9 @@ enum lw_step_role {
     LW_ROLE_STEP_OPTIMIZER,
     LW_ROLE_STEP_ZERO_GRAD,
     LW_ROLE_STEP_EVAL,
-    LW_ROLE_STEP_MARK, /* lapwing.step(): bounds, and no phase */
+    /* No phases: */
+    LW_ROLE_STEP_PASS, /* a pass over a loader begins */
+    LW_ROLE_STEP_MARK, /* lapwing.step(): bounds */
 };
 
 /* One frame of LW_FRAME_PHASE: what was called, of whom. */
@@ -37,10 +39,10 @@ struct lw_step_event {
 
 /* Of one thread; borrowed from what holds them all. */
 struct lw_step_events {
-    struct lw_step_event *list; /* by start, the outer one first; no marks */
+    struct lw_step_event *list; /* by start, the outer one first; phases alone */
     size_t count;
-    struct lw_step_event *marks; /* by start */
-    size_t mark_count;
+    const struct lw_step_event *passes, *marks; /* by start */
+    size_t pass_count, mark_count;
     const struct lw_step_kind *kinds;
     size_t kind_count;
     bool is_killed; /* the process did not end by itself, or has not ended */

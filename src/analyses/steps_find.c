@@ -24,6 +24,7 @@ static const struct {
     { "scaler", LW_ROLE_STEP_ZERO_GRAD,
       LW_PHASE_OPTIMIZER }, /* what is around a step */
     { "eval", LW_ROLE_STEP_EVAL, LW_PHASE_EVAL },
+    { "loader_pass", LW_ROLE_STEP_PASS, LW_PHASE_OTHER },
     { "step", LW_ROLE_STEP_MARK, LW_PHASE_OTHER },
 };
 
@@ -143,14 +144,18 @@ static bool sort_by_thread(struct finding *f, const bool *threads, struct lw_err
     return true;
 }
 
-/* Marks behind all others. */
+/* Phases, then passes, then marks. */
+static int group_of(const struct lw_step_event *event)
+{
+    return event->role < LW_ROLE_STEP_PASS ? 0 : event->role;
+}
+
 static int compare_events(const void *a, const void *b)
 {
     const struct lw_step_event *x = a, *y = b;
-    bool x_marks = x->role == LW_ROLE_STEP_MARK, y_marks = y->role == LW_ROLE_STEP_MARK;
 
-    if (x_marks != y_marks)
-        return x_marks ? 1 : -1;
+    if (group_of(x) != group_of(y))
+        return group_of(x) - group_of(y);
     if (x->start_ns != y->start_ns)
         return x->start_ns < y->start_ns ? -1 : 1;
     if (x->end_ns != y->end_ns)
@@ -182,6 +187,16 @@ static void nest(struct lw_step_events *events)
     }
 }
 
+/* How many events of ROLE are at the end of EVENTS, which lose them. */
+static size_t take_off(struct lw_step_events *events, uint8_t role)
+{
+    size_t count = events->count;
+
+    while (events->count > 0 && events->list[events->count - 1].role == role)
+        events->count--;
+    return count - events->count;
+}
+
 static struct lw_step_events events_of(const struct finding *f, size_t thread)
 {
     const struct lw_thread *about = &f->profile->threads[thread];
@@ -198,12 +213,10 @@ static struct lw_step_events events_of(const struct finding *f, size_t thread)
 
     if (events.count > 0)
         qsort(events.list, events.count, sizeof(*events.list), compare_events);
-    while (events.count > 0 &&
-           events.list[events.count - 1].role == LW_ROLE_STEP_MARK) {
-        events.count--;
-        events.mark_count++;
-    }
+    events.mark_count = take_off(&events, LW_ROLE_STEP_MARK);
     events.marks = events.list + events.count;
+    events.pass_count = take_off(&events, LW_ROLE_STEP_PASS);
+    events.passes = events.list + events.count;
     nest(&events);
     return events;
 }

@@ -10,6 +10,9 @@ struct lw_step_slice {
     uint64_t begin_ns; /* of the first event that may be of a training; 0: none */
     uint64_t last_ns;  /* when the last of its events ended, the program's own apart */
     uint64_t lead_start_ns, lead_end_ns; /* of evaluation before any training */
+    uint64_t
+        pass_ns; /* when a pass over a loader began, since the slice before; 0: none
+                         did */
     uint64_t zeroed_ns;   /* when gradients were zeroed before any of these; 0: not */
     uint64_t signature;   /* of what was called for the training, in order */
     uint32_t first_event; /* index */

@@ -26,6 +26,7 @@ LOOPS = [
     "epochs",
     "compiled",
 ]
+BESIDE = ("fetch", "collate", "loader_pass")  # no phases of a loop
 
 
 def record(
@@ -85,7 +86,7 @@ def test_a_loop_is_found_as_it_times_itself(
     timed = loops[0][loop]
     start, end = timed["start_ns"], timed["end_ns"]
     mine = [p for p in loops[1] if start <= p.start_ns <= end]
-    main = [p for p in mine if p.name not in ("fetch", "collate")]
+    main = [p for p in mine if p.name not in BESIDE]
     check(main, timed["seconds"], (end - start) / 1e9)
 
 
@@ -98,7 +99,7 @@ def test_nested_phases_are_inside_one_another(
     for loop in LOOPS:
         start, end = timed[loop]["start_ns"], timed[loop]["end_ns"]
         mine = [p for p in phases if start <= p.start_ns <= end]
-        main = [p for p in mine if p.name not in ("fetch", "collate")]
+        main = [p for p in mine if p.name not in BESIDE]
         outer: list[Phase] = []
         nested = set()
         for phase in main:
@@ -137,6 +138,8 @@ def test_each_phase_says_which_class_it_was(
         ("fetch", "Stream"),
         ("collate", "default_collate"),
         ("collate", "collate"),
+        ("loader_pass", "_SingleProcessDataLoaderIter"),
+        ("loader_pass", "_MultiProcessingDataLoaderIter"),
     }
     assert not any(name == "OptimizedModule" for _, name in of)
 
@@ -217,10 +220,12 @@ def test_only_what_a_training_does_is_told(
     first = [p for p in phases if p.thread == phases[0].thread]
     data = "_SingleProcessDataLoaderIter"
     assert [(p.name, p.of) for p in first] == [
+        ("loader_pass", data),
         ("data", data),
         ("fetch", "Samples"),
         ("collate", "default_collate"),
         ("transfer", ""),
+        ("loader_pass", data),
         ("data", data),
         ("fetch", "Samples"),
         ("forward", "Broken"),

@@ -94,3 +94,26 @@ def test_a_transform_is_named_below_the_worker_that_runs_it(
     transform = worker["children"][0]
     assert transform["worker"] == f"augment (training.py:{line})"
     assert 0.7 < transform["fetch_ns"] / worker["fetch_ns"] <= 1
+
+
+@pytest.fixture(scope="module")
+def epochs(lapwing: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("epochs") / "x.lap"
+    command = [lapwing, "run", "-q", "-o", str(run), str(PROGRAMS / "epochs.py")]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    return run
+
+
+@pytest.mark.parametrize("loop", ["stops", "counts", "ahead", "persistent"])
+def test_epochs_are_counted_however_a_loop_asks_its_loader(
+    lapwing: str, epochs: Path, loop: str
+) -> None:
+    found = report(lapwing, epochs, "steps", "--thread", loop)
+    parts = {row["action"]: row for row in found["rows"]}
+    assert "12 training steps" in found["title"]
+    assert "3 epochs" in found["title"]
+    assert parts["evaluation"]["calls"] == 6
+    each = report(lapwing, epochs, "steps", "--thread", loop, "--by", "step")
+    training = [row for row in each["rows"] if row["kind"] == "training"]
+    assert [row["epoch"] for row in training] == [0] * 4 + [1] * 4 + [2] * 4

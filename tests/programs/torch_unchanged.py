@@ -69,6 +69,7 @@ def see_objects() -> None:
         torch.optim.SGD.step,
         torch.optim.Optimizer.zero_grad,
         torch.utils.data.dataloader._BaseDataLoaderIter.__next__,
+        torch.utils.data.dataloader._MultiProcessingDataLoaderIter._reset,
         torch.utils.data._utils.fetch._MapDatasetFetcher.fetch,
     ):
         source = digest(inspect.getsource(thing).encode())

@@ -34,7 +34,7 @@ static const struct {
     { 'E', "eval", "Net" },          { 'C', "eval", "MSELoss" },
     { 'P', "augment", "" },          { 'f', "fetch", "Fetcher" },
     { 'c', "collate", "" },          { '[', "step", "" },
-    { 'S', "scaler", "GradScaler" },
+    { 'S', "scaler", "GradScaler" }, { 'I', "loader_pass", "Iter" },
 };
 
 static void add_span(struct drawing *d, uint32_t thread, char letter, uint64_t start_ns)
@@ -117,11 +117,13 @@ static struct found find(struct drawing *d)
     return found;
 }
 
-/* The steps of one thread that did TEXT, TIMES times over, then END. */
+/* The steps of one thread that began a pass over a loader (if it has one), did TEXT, TIMES
+ * times over, then END. */
 static struct found steps_of(const char *text, size_t times, const char *end)
 {
     struct drawing d = make_drawing(0);
 
+    draw(&d, 0, "I0 ");
     for (size_t i = 0; i < times; i++)
         draw(&d, 0, text);
     draw(&d, 0, end);
@@ -264,8 +266,9 @@ TEST(an_epoch_ends_with_a_batch_that_is_none)
     const struct lw_step_track *track;
 
     for (size_t epoch = 0; epoch < 3; epoch++) {
-        draw(&d, 0, "D20 F3 B4 O2 D2 F3 B4 O2 .1 D1 .50"); /* and saves a checkpoint */
-        draw(&d, 0, "D2 E3 .1 D2 E3 .1 D1 .7");            /* evaluates, and prints */
+        /* It saves a checkpoint, evaluates, and prints. */
+        draw(&d, 0, "I0 D20 F3 B4 O2 D2 F3 B4 O2 .1 D1 .50");
+        draw(&d, 0, "I0 D2 E3 .1 D2 E3 .1 D1 .7");
     }
     found = find(&d);
     track = only_track(&found);
@@ -289,7 +292,7 @@ TEST(an_epoch_ends_with_a_batch_that_is_none)
 TEST(evaluation_in_the_middle_of_an_epoch_does_not_end_it)
 {
     struct found found =
-        steps_of("D2 F3 B4 O2 D2 F3 B4 O2 .1 D2 E3 D2 E3 D1 D2 F3 B4 O2 ", 1, "D1");
+        steps_of("D2 F3 B4 O2 D2 F3 B4 O2 .1 I0 D2 E3 D2 E3 D1 D2 F3 B4 O2 ", 1, "D1");
     const struct lw_step_track *track = only_track(&found);
 
     CHECK_EQ(track->train_count, 3);
@@ -301,7 +304,7 @@ TEST(evaluation_in_the_middle_of_an_epoch_does_not_end_it)
 
 TEST(an_evaluation_that_needs_no_loader_is_between_epochs)
 {
-    struct found found = steps_of("D2 F3 B4 O2 D2 F3 B4 O2 D1 .5 E9 .5 ", 3, "");
+    struct found found = steps_of("I0 D2 F3 B4 O2 D2 F3 B4 O2 D1 .5 E9 .5 ", 3, "");
     const struct lw_step_track *track = only_track(&found);
 
     CHECK_EQ(track->train_count, 6);
@@ -315,15 +318,71 @@ TEST(a_loader_that_is_asked_ahead_gives_a_step_a_batch)
 {
     /* The first question is for the first batch, the last says that there is none. */
     struct found found =
-        steps_of("D5 D2 F3 B4 O2 D2 F3 B4 O2 D2 F3 B4 O2 D1 F3 B4 O2 .1 ", 2, "");
+        steps_of("I0 D5 D2 F3 B4 O2 D2 F3 B4 O2 D2 F3 B4 O2 D1 F3 B4 O2 .1 ", 2, "");
     const struct lw_step_track *track = only_track(&found);
 
     CHECK_EQ(track->train_count, 8);
     CHECK_EQ(track->update_count, 8);
-    CHECK_EQ(length_ms(&track->steps[0]), 11);
+    CHECK_EQ(length_ms(&track->steps[0]), 16);
     CHECK_EQ(length_ms(&track->steps[3]), 11);
+    CHECK_EQ(track->epoch_count, 2);
     CHECK_EQ(track->steps[4].epoch, 1);
     CHECK(track->steps[4].is_first);
+    CHECK_EQ(ms_of(&track->steps[4], LW_PHASE_DATA), 7);
+    check_sums(&found, track);
+    release(&found);
+}
+
+TEST(a_loop_that_knows_when_its_loader_is_over_has_epochs_too)
+{
+    /* It counts its batches, and asks for no more. */
+    struct found found =
+        steps_of("I0 .2 D9 F3 B4 O2 D2 F3 B4 O2 .3 I0 .1 D2 E3 D2 E3 .1 ", 3, "");
+    const struct lw_step_track *track = only_track(&found);
+
+    CHECK_EQ(track->train_count, 6);
+    CHECK_EQ(track->eval_count, 6);
+    CHECK_EQ(track->epoch_count, 3);
+    CHECK_EQ(length_ms(&track->steps[1]), 14); /* as far as the other loader's start */
+    CHECK_EQ(length_ms(&track->steps[3]), 6);
+    CHECK(track->steps[2].is_eval && track->steps[2].is_first);
+    CHECK(track->steps[4].is_first);
+    CHECK_EQ(track->steps[4].epoch, 1);
+    CHECK_EQ(ms_of(&track->steps[4], LW_PHASE_DATA), 9);
+    check_sums(&found, track);
+    release(&found);
+
+    found = steps_of("D2 F3 B4 O2 ", 5, ""); /* and breaks off in the middle of one */
+    CHECK_EQ(only_track(&found)->epoch_count, 0);
+    CHECK_EQ(only_track(&found)->steps[4].epoch, 0);
+    release(&found);
+}
+
+TEST(a_second_loader_that_goes_round_begins_no_epoch)
+{
+    struct found found = steps_of("D1 D2 F3 B4 O2 ", 3, "D1 D1 I0 D2 F3 B4 O2 D1 ");
+    const struct lw_step_track *track = only_track(&found);
+
+    CHECK_EQ(track->train_count, 4);
+    CHECK_EQ(track->epoch_count, 1);
+    CHECK_EQ(length_ms(&track->steps[2]), 12);
+    CHECK_EQ(length_ms(&track->steps[3]), 13);
+    CHECK_EQ(ms_of(&track->steps[3], LW_PHASE_DATA), 4);
+    CHECK(!track->steps[3].is_first);
+    check_sums(&found, track);
+    release(&found);
+}
+
+TEST(a_pass_for_each_batch_is_part_of_its_step)
+{
+    struct found found = steps_of("I0 .5 D2 F3 B4 O2 ", 4, "");
+    const struct lw_step_track *track = only_track(&found);
+
+    CHECK_EQ(track->train_count, 4);
+    CHECK_EQ(track->epoch_count, 0);
+    CHECK_EQ(length_ms(&track->steps[1]), 16);
+    CHECK_EQ(ms_of(&track->steps[1], LW_PHASE_OTHER), 5);
+    CHECK(!track->steps[1].is_first);
     check_sums(&found, track);
     release(&found);
 }
@@ -342,7 +401,7 @@ TEST(several_batches_may_make_one_update)
 
 TEST(loaders_that_are_zipped_give_one_step)
 {
-    struct found found = steps_of("D1 D2 F3 B4 O2 D1 D2 F3 B4 O2 D1 .9 ", 2, "");
+    struct found found = steps_of("I0 I0 D1 D2 F3 B4 O2 D1 D2 F3 B4 O2 D1 .9 ", 2, "");
     const struct lw_step_track *track = only_track(&found);
 
     CHECK_EQ(track->train_count, 4);
@@ -356,7 +415,7 @@ TEST(loaders_that_are_zipped_give_one_step)
 
 TEST(epochs_of_one_batch_are_no_zipped_loaders)
 {
-    struct found found = steps_of("D2 F3 B4 O2 .1 D1 .9 ", 4, "");
+    struct found found = steps_of("I0 D2 F3 B4 O2 .1 D1 .9 ", 4, "");
     const struct lw_step_track *track = only_track(&found);
 
     CHECK_EQ(track->train_count, 4);
@@ -365,7 +424,7 @@ TEST(epochs_of_one_batch_are_no_zipped_loaders)
         CHECK_EQ(length_ms(&track->steps[i]), 12);
     release(&found);
 
-    found = steps_of("D2 F3 B4 O2 D2 F3 B4 O2 D1 .5 D2 E3 D1 .5 ", 4, "");
+    found = steps_of("I0 D2 F3 B4 O2 D2 F3 B4 O2 D1 .5 I0 D2 E3 D1 .5 ", 4, "");
     track = only_track(&found);
     CHECK_EQ(track->train_count, 8);
     CHECK_EQ(track->eval_count, 4);
@@ -378,7 +437,7 @@ TEST(epochs_of_one_batch_are_no_zipped_loaders)
 TEST(a_pass_over_the_data_before_the_training_is_no_step)
 {
     struct found found =
-        steps_of("D2 .1 D2 .1 D2 .1 D1 .5 D2 F3 B4 O2 D2 F3 B4 O2 ", 1, "D1");
+        steps_of("D2 .1 D2 .1 D2 .1 D1 .5 I0 D2 F3 B4 O2 D2 F3 B4 O2 ", 1, "D1");
     const struct lw_step_track *track = only_track(&found);
 
     CHECK_EQ(track->train_count, 2);
@@ -408,7 +467,7 @@ TEST(a_loop_without_a_loader_after_one_with_it_has_steps_too)
     struct found found;
     const struct lw_step_track *track;
 
-    draw(&d, 0, "D2 F3 B4 O2 D2 F3 B4 O2 D2 F3 B4 O2 .1 D1 .9 ");
+    draw(&d, 0, "I0 D2 F3 B4 O2 D2 F3 B4 O2 D2 F3 B4 O2 .1 D1 .9 ");
     for (size_t i = 0; i < 6; i++)
         draw(&d, 0, "F3 B4 O2 .1 ");
     found = find(&d);
@@ -573,14 +632,14 @@ TEST(what_the_end_of_a_killed_process_leaves_is_cut)
     struct drawing killed = make_drawing(137), ended = make_drawing(0);
     struct found found;
 
-    draw(&killed, 0, "D2 F3 B4 O2 D2 F3 B4 O2 D2");
+    draw(&killed, 0, "I0 D2 F3 B4 O2 D2 F3 B4 O2 D2");
     found = find(&killed);
     CHECK_EQ(only_track(&found)->train_count, 2);
     CHECK_EQ(only_track(&found)->cut_count, 1);
     CHECK_EQ(only_track(&found)->epoch_count, 0);
     release(&found);
 
-    draw(&ended, 0, "D2 F3 B4 O2 D2 F3 B4 O2 D2");
+    draw(&ended, 0, "I0 D2 F3 B4 O2 D2 F3 B4 O2 D2");
     found = find(&ended);
     CHECK_EQ(only_track(&found)->cut_count, 0);
     CHECK_EQ(only_track(&found)->epoch_count, 1);
@@ -739,7 +798,8 @@ TEST(more_phases_of_its_own_than_fit_are_one)
 
 TEST(a_profile_without_phases_has_no_steps)
 {
-    struct found found = steps_of("", 0, "");
+    struct drawing d = make_drawing(0);
+    struct found found = find(&d);
 
     CHECK_EQ(found.steps.track_count, 0);
     CHECK_EQ(found.steps.span_count, 0);

@@ -44,6 +44,10 @@ class Loop:
     def close(self, name: str, start: int) -> None:
         self.process.span(self.thread, f"%{name}", start, self.now - start)
 
+    def begin(self, loader: str = LOADER) -> None:
+        """A pass over a loader."""
+        self.close(f"loader_pass@{loader}", self.now)
+
     def data(self, ms: float) -> None:
         self.phase(f"data@{LOADER}", ms, f"{LOOP}22 __next__@{TORCH}/loader.py:7:8")
 
@@ -58,6 +62,7 @@ class Loop:
 
     def evaluate(self, batches: int) -> None:
         """Each batch data 2, eval 3, and 1 beside; then StopIteration."""
+        self.begin()
         for _ in range(batches):
             self.data(2)
             self.phase("eval@Net", 3)
@@ -82,6 +87,7 @@ def loader() -> list[Process]:
     log = f"{LOOP}27 log_metrics@log.py:8:12 dump@/usr/lib/python3.11/json/x.py:1:9"
     loop.evaluate(0)  # a look at nothing before the training
     for epoch in range(2):
+        loop.begin()
         for batch in range(55):
             loop.data(40 if batch == 0 else 2)
             loop.learn()
@@ -98,6 +104,7 @@ def accumulation() -> list[Process]:
     and its zero_grad. The last 2 are not enough for one, and the loop ends."""
     process = trainer()
     loop = Loop(process)
+    loop.begin()
     for batch in range(14):
         loop.data(2)
         loop.learn(update=batch % 4 == 3)
@@ -183,6 +190,8 @@ def zipped() -> list[Process]:
     process = trainer()
     loop = Loop(process)
     for _ in range(2):
+        loop.begin()
+        loop.begin()
         for _ in range(5):
             loop.data(1)
             loop.data(2)
@@ -197,6 +206,7 @@ def killed() -> list[Process]:
     """4 steps of 13 ms, and a fifth in whose forward the process was killed."""
     process = trainer(exit_code=137)
     loop = Loop(process)
+    loop.begin()
     for _ in range(4):
         loop.data(2)
         loop.learn()
@@ -209,6 +219,7 @@ def one() -> list[Process]:
     """One step of 12 ms, and StopIteration."""
     process = trainer()
     loop = Loop(process)
+    loop.begin()
     loop.data(2)
     loop.learn()
     loop.data(0.5)
@@ -239,6 +250,7 @@ def thinned() -> list[Process]:
     """10 steps of 13 ms; spans of 500 ms lost; 10 more."""
     process = trainer()
     loop = Loop(process)
+    loop.begin()
     for part in range(2):
         for _ in range(10):
             loop.data(2)
@@ -256,6 +268,7 @@ def ranks() -> list[Process]:
     processes = [trainer(1 + n, 4242 + n, rank=n) for n in range(2)]
     for number, process in enumerate(processes):
         loop = Loop(process, 4242 + number)
+        loop.begin()
         for _ in range(6):
             loop.data(2 + 3 * number)
             loop.learn()
@@ -276,6 +289,7 @@ def workers() -> list[Process]:
     )
     main = trainer()
     loop = Loop(main)
+    loop.begin()
     for _ in range(6):
         loop.data(2)
         loop.learn()
