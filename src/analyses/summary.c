@@ -2,6 +2,8 @@
  * lines: the first thing a person sees of a profile. */
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analyses/advice.h"
@@ -33,8 +35,12 @@ static const struct lw_column columns[] = {
 struct summary {
     const struct lw_profile *profile;
     const struct lw_query *query;
-    const struct lw_callgraph *graph;
+    struct lw_callgraph graph;
     struct lw_callgraph lines; /* of samples that know their line; else empty */
+    bool has_steps;
+    uint32_t trains; /* index of the thread whose steps are shown; LW_NONE: of none */
+    struct lw_query training; /* `query`, once it is about that thread alone */
+    char tid[24], pid[24];
     struct lw_table *table;
     struct lw_buf text; /* the detail being written */
 };
@@ -127,22 +133,21 @@ static bool add_recorded(struct summary *s, struct lw_error *err)
         last = profile->threads[i].process;
     }
     lw_free(flags);
-    if (lw_callgraph_has_calls(s->graph))
-        add_count(s, "", (uint64_t)s->graph->calls, "call of ", "calls of ");
-    else if (s->graph->samples > 0)
-        add_count(s, "", (uint64_t)s->graph->samples, "sample of ", "samples of ");
+    if (lw_callgraph_has_calls(&s->graph))
+        add_count(s, "", (uint64_t)s->graph.calls, "call of ", "calls of ");
+    else if (s->graph.samples > 0)
+        add_count(s, "", (uint64_t)s->graph.samples, "sample of ", "samples of ");
     else
         lw_buf_add_text(&s->text, "samples of ");
-    add_count(s, "", s->graph->listed_count, "function", "functions");
+    add_count(s, "", s->graph.listed_count, "function", "functions");
     if (profile->thread_count > 0) {
         add_count(s, ", ", thread_count, "thread", "threads");
         add_count(s, ", ", process_count, "process", "processes");
     }
-    add_row(s, "recorded", s->graph->total_s, NAN);
+    add_row(s, "recorded", s->graph.total_s, NAN);
     return true;
 }
 
-/* What the threads did meanwhile, where samples say it; the states overlap. */
 /* A frame of the recorder's own, such as "(moving)": not a function to look at. */
 static bool is_note(const struct summary *s, const struct lw_function *function)
 {
@@ -152,8 +157,8 @@ static bool is_note(const struct summary *s, const struct lw_function *function)
 /* ", 2.1 % (moving)": time of which the function is not known. */
 static void add_notes(struct summary *s, uint64_t wall_ns)
 {
-    for (size_t i = 0; i < s->graph->function_count; i++) {
-        const struct lw_function *function = &s->graph->functions[i];
+    for (size_t i = 0; i < s->graph.function_count; i++) {
+        const struct lw_function *function = &s->graph.functions[i];
 
         if (!is_note(s, function) || !(function->cost.self_s > 0))
             continue;
@@ -163,6 +168,7 @@ static void add_notes(struct summary *s, uint64_t wall_ns)
     }
 }
 
+/* What the threads did meanwhile, where samples say it; the states overlap. */
 static bool add_states(struct summary *s, struct lw_error *err)
 {
     const struct lw_profile *profile = s->profile;
@@ -183,7 +189,7 @@ static bool add_states(struct summary *s, struct lw_error *err)
                 sums_ns[state] += sample->weight_ns;
     }
     lw_free(flags);
-    if (s->graph->source != LW_GRAPH_SAMPLES || !has_states)
+    if (s->graph.source != LW_GRAPH_SAMPLES || !has_states)
         return true;
     for (int state = LW_STATES_CPU; state <= LW_STATES_GC; state++) {
         lw_buf_addf(&s->text, "%s", state == LW_STATES_CPU ? "" : ", ");
@@ -197,7 +203,7 @@ static bool add_states(struct summary *s, struct lw_error *err)
 }
 
 /* What a training's steps take, and for what; of the first that has any. */
-static bool add_steps(struct summary *s, bool *has_steps, struct lw_error *err)
+static bool add_steps(struct summary *s, struct lw_error *err)
 {
     const struct lw_profile *profile = s->profile;
     const struct lw_step_track *track = NULL;
@@ -210,7 +216,8 @@ static bool add_steps(struct summary *s, bool *has_steps, struct lw_error *err)
     for (size_t i = 0; i < steps.track_count && !track; i++)
         if (steps.tracks[i].train_count + steps.tracks[i].eval_count > 0)
             track = &steps.tracks[i];
-    *has_steps = track != NULL;
+    s->has_steps = track != NULL;
+    s->trains = track ? track->thread : LW_NONE;
     if (track) {
         uint64_t ns = track->train_count > 0 ? track->train_ns : track->eval_ns;
         double run_s = profile->end_ns > profile->start_ns
@@ -234,6 +241,44 @@ static bool has_lines(const struct lw_callgraph *lines)
         if (lines->functions[i].line > 0)
             return true;
     return false;
+}
+
+/* The graph, and that of lines, of what the query is about. */
+static bool make_graphs(struct summary *s, struct lw_error *err)
+{
+    if (!lw_query_graph(s->query, s->profile, &s->graph, err))
+        return false;
+    if (s->graph.source == LW_GRAPH_SAMPLES &&
+        !lw_query_lines(s->query, s->profile, &s->lines, err))
+        return false;
+    if (!has_lines(&s->lines))
+        lw_callgraph_release(&s->lines);
+    return true;
+}
+
+/* Beside the thread that trains are those that wait for it: a loader's workers, queues,
+ * progress bars. What follows is about the one whose steps were shown. */
+static bool keep_to_training(struct summary *s, struct lw_error *err)
+{
+    const struct lw_thread *thread;
+
+    if (!s->has_steps || s->profile->thread_count < 2 || s->query->thread)
+        return true;
+    thread = &s->profile->threads[s->trains];
+    snprintf(s->tid, sizeof(s->tid), "%" PRIu64, (uint64_t)thread->tid);
+    snprintf(s->pid, sizeof(s->pid), "%" PRIu64,
+             (uint64_t)s->profile->processes[thread->process].pid);
+    s->training = *s->query;
+    s->training.thread = s->tid;
+    s->training.process = s->pid;
+    s->query = &s->training;
+    lw_callgraph_release(&s->graph);
+    lw_callgraph_release(&s->lines);
+    if (!make_graphs(s, err))
+        return false;
+    lw_buf_add_text(&s->text, "in the thread that trains; all below is of that");
+    add_row(s, "the training", s->graph.total_s, NAN);
+    return true;
 }
 
 /* In which of its lines FUNCTION spent most, itself or with what it calls; 0: not known. */
@@ -272,11 +317,11 @@ static void add_function(struct summary *s, const char *what,
         lw_buf_add(&s->text, stripped.file, stripped.file_len);
         lw_buf_addf(&s->text, ":%u)", function->line);
     }
-    if (lw_callgraph_has_calls(s->graph))
+    if (lw_callgraph_has_calls(&s->graph))
         add_count(s, ", ", (uint64_t)function->cost.calls, "call", "calls");
     if (line > 0)
         lw_buf_addf(&s->text, ", most in line %u", line);
-    add_row(s, what, seconds, seconds / s->graph->total_s);
+    add_row(s, what, seconds, seconds / s->graph.total_s);
 }
 
 /* The first COUNT functions by KEY, only the person's own if MINE. *CHOSEN is the one to
@@ -294,10 +339,10 @@ static bool add_functions(struct summary *s, const char *what, const char *key,
     lw_query_init(&query);
     done = lw_query_add_key(&query, key, err) &&
            (!mine || lw_query_add_mine(&query, err)) &&
-           lw_query_select(&query, s->graph, &selection, err);
+           lw_query_select(&query, &s->graph, &selection, err);
     for (size_t i = 0; done && i < selection.count && shown < count; i++) {
         const struct lw_function *function =
-            &s->graph->functions[selection.functions[i]];
+            &s->graph.functions[selection.functions[i]];
         double seconds = mine ? function->cost.total_s : function->cost.self_s;
 
         if (!(seconds > 0) || is_note(s, function) ||
@@ -347,10 +392,10 @@ static bool add_path(struct summary *s, struct lw_error *err)
     bool *threads = NULL;
     bool done;
 
-    if (s->graph->source == LW_GRAPH_GIVEN)
+    if (s->graph.source == LW_GRAPH_GIVEN)
         return true; /* pairs of functions make no path */
     done = lw_query_threads(s->query, s->profile, &threads, err) &&
-           lw_calltree_init(&tree, s->profile, s->graph->source, threads, err) &&
+           lw_calltree_init(&tree, s->profile, s->graph.source, threads, err) &&
            (busiest = lw_zalloc(tree.node_count, sizeof(*busiest), err));
     if (done) {
         for (uint32_t i = 1; i < tree.node_count; i++) {
@@ -412,8 +457,8 @@ static void add_report(struct summary *s)
 static void add_next(struct summary *s, const struct lw_function *first,
                      const struct lw_function *own)
 {
-    bool has_own = own && own->cost.total_s >= OWN_SHARE * s->graph->total_s;
-    const char *tree = s->graph->source == LW_GRAPH_GIVEN ? ""
+    bool has_own = own && own->cost.total_s >= OWN_SHARE * s->graph.total_s;
+    const char *tree = s->graph.source == LW_GRAPH_GIVEN ? ""
                        : s->lines.listed_count > 0
                            ? "; the view lines shows the lines, tree the paths"
                            : "; the view tree shows the paths";
@@ -466,21 +511,21 @@ static bool note_advice(struct summary *s, struct lw_error *err)
 static bool summarise(struct summary *s, struct lw_error *err)
 {
     const struct lw_function *first = NULL, *own = NULL;
-    bool has_steps, has_windows;
+    bool has_windows;
 
     add_command(s);
     add_run(s);
-    if (!add_steps(s, &has_steps, err) || (has_steps && !note_advice(s, err)))
+    if (!add_steps(s, err) || (s->has_steps && !note_advice(s, err)))
         return false;
     has_windows = add_windows(s);
-    if (s->graph->listed_count == 0) {
+    if (s->graph.listed_count == 0) {
         if (!has_windows)
             lw_analysis_note_empty(s->profile, s->table);
     } else {
-        if (!add_recorded(s, err) || !add_states(s, err) ||
-            !add_functions(s, "most self time", "time", SELF_ROWS - has_steps, false,
+        if (!add_recorded(s, err) || !add_states(s, err) || !keep_to_training(s, err) ||
+            !add_functions(s, "most self time", "time", SELF_ROWS - s->has_steps, false,
                            &first, err) ||
-            !add_functions(s, "own code, total", "cumulative", OWN_ROWS - has_steps,
+            !add_functions(s, "own code, total", "cumulative", OWN_ROWS - s->has_steps,
                            true, &own, err) ||
             !add_path(s, err))
             return false;
@@ -493,23 +538,15 @@ static bool summarise(struct summary *s, struct lw_error *err)
 static bool run(const struct lw_profile *profile, const struct lw_query *query,
                 struct lw_table *table, struct lw_error *err)
 {
-    struct lw_callgraph graph;
-    struct summary s = {
-        .profile = profile, .query = query, .graph = &graph, .table = table
-    };
+    struct summary s = { .profile = profile, .query = query, .table = table };
     bool done;
 
     lw_table_init(table, columns, COLUMN_COUNT);
     lw_buf_init(&s.text, 0);
-    done = lw_query_graph(query, profile, &graph, err);
-    if (done && graph.source == LW_GRAPH_SAMPLES)
-        done = lw_query_lines(query, profile, &s.lines, err);
-    if (done && !has_lines(&s.lines))
-        lw_callgraph_release(&s.lines);
-    done = done && summarise(&s, err);
+    done = make_graphs(&s, err) && summarise(&s, err);
     lw_callgraph_release(&s.lines);
     lw_buf_release(&s.text);
-    lw_callgraph_release(&graph);
+    lw_callgraph_release(&s.graph);
     return done;
 }
 
