@@ -4,7 +4,8 @@
  * How long that time is, the phases bound exactly; who has it, the samples say, and how far
  * they can be off is part of the range. Done a tenth as often, nine tenths of it are saved;
  * left out, all. Whether the training needs it only the person knows, so that is said as a
- * condition; what belongs to torch itself (clipping, schedulers, scalers) is no finding. */
+ * condition; what belongs to torch itself (clipping, schedulers, scalers) is no finding,
+ * whoever calls it. */
 
 #include <string.h>
 
@@ -17,6 +18,8 @@
 #define WHOLE_SHARE 0.02 /* and of the whole training: evaluation may be rare */
 #define DOUBT 0.5        /* a share of samples that may be off by half is none */
 #define RARER 0.1        /* a tenth as often */
+#define TOOLS \
+    0.5 /* of a call's time in torch's own parts of a training: it is theirs */
 
 struct looking {
     struct lw_advice *advice;
@@ -28,14 +31,42 @@ struct looking {
 };
 
 /* torch's, and ours, which takes windows of torch's profiler: nothing the training does. */
-static bool is_tools(const struct looking *l, const struct lw_called *call)
+static bool is_of_tools(const char *file)
 {
-    const struct lw_frame *frame = lw_profile_frame(l->advice->profile, call->function);
-    const char *file = lw_profile_text(l->advice->profile, frame->file);
-
     return (strstr(file, "-packages/torch/") &&
             !strstr(file, "/torch/serialization")) ||
            strstr(file, "-packages/lapwing/") || strstr(file, "/_lapwing_");
+}
+
+/* What torch has for a training loop to call: clipping, schedulers, averages of weights. A
+ * metric calls torch too, but not this. */
+static bool is_of_trainings(const char *file)
+{
+    static const char *const parts[] = { "/torch/nn/utils/", "/torch/optim/",
+                                         "/torch/amp/", "/torch/distributed/" };
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        if (strstr(file, parts[i]))
+            return true;
+    return false;
+}
+
+/* Is what CALL does a tool's, behind whatever name (accelerate's clip_grad_norm_)? */
+static bool is_tools(const struct looking *l, const struct lw_called *call, bool *is,
+                     struct lw_error *err)
+{
+    const struct lw_profile *profile = l->advice->profile;
+    const struct lw_frame *frame = lw_profile_frame(profile, call->function);
+    double share = 0;
+
+    *is = is_of_tools(lw_profile_text(profile, frame->file));
+    if (*is || call->function == call->caller)
+        return true;
+    if (!lw_advice_share_in(l->advice, l->track, l->is_eval, call->function,
+                            is_of_trainings, &share, err))
+        return false;
+    *is = share >= TOOLS;
+    return true;
 }
 
 /* Where to change it: the line of the loop, or the function where the loop is a
@@ -136,11 +167,14 @@ static bool look_at_calls(struct looking *l, struct lw_error *err)
         const struct lw_called *call = &l->calls.list[i];
         double error =
             lw_analysis_error((int64_t)call->samples, (int64_t)l->calls.samples);
+        bool is_theirs;
 
         if ((double)call->ns < STEP_SHARE * (double)l->steps_ns ||
             (double)call->ns < WHOLE_SHARE * (double)whole_ns)
             return true; /* those that follow have less */
-        if (!is_tools(l, call) &&
+        if (!is_tools(l, call, &is_theirs, err))
+            return false;
+        if (!is_theirs &&
             error * (double)l->calls.samples < DOUBT * (double)call->samples &&
             !add_finding(l, call, error, err))
             return false;

@@ -75,18 +75,25 @@ static bool sort_stacks(struct looking *l, lw_frame_id function, struct lw_error
     return reason.code == LW_OK;
 }
 
+/* Is SAMPLE of TRACK's thread, in a step of training or of evaluation, and in no phase? */
+static bool is_in_other(const struct lw_step_track *track,
+                        const struct lw_sample *sample, bool is_eval)
+{
+    const struct lw_step_piece *piece;
+
+    if (sample->thread != track->thread || sample->count == 0)
+        return false;
+    piece = lw_steps_at(track, sample->time_ns);
+    return piece && piece->step != LW_NONE && piece->phase == LW_PHASE_OTHER &&
+           track->steps[piece->step].is_eval == is_eval;
+}
+
 static void add_samples(struct looking *l, bool is_eval)
 {
     for (size_t i = 0; i < l->profile->sample_count; i++) {
         const struct lw_sample *sample = &l->profile->samples[i];
-        const struct lw_step_piece *piece;
 
-        if (sample->thread != l->track->thread || sample->count == 0 ||
-            !l->below[sample->stack])
-            continue;
-        piece = lw_steps_at(l->track, sample->time_ns);
-        if (piece && piece->step != LW_NONE && piece->phase == LW_PHASE_OTHER &&
-            l->track->steps[piece->step].is_eval == is_eval)
+        if (l->below[sample->stack] && is_in_other(l->track, sample, is_eval))
             l->ns[l->hots[sample->stack]] += sample->weight_ns;
     }
 }
@@ -116,6 +123,45 @@ bool lw_advice_find_hot(const struct lw_advice *advice,
     lw_free(l.hots);
     lw_free(l.ns);
     return done;
+}
+
+enum { NOT_BELOW, BELOW, MEANT }; /* what a stack is, as far as its frames go */
+
+bool lw_advice_share_in(const struct lw_advice *advice,
+                        const struct lw_step_track *track, bool is_eval,
+                        lw_frame_id function, bool (*is_meant)(const char *file),
+                        double *share, struct lw_error *err)
+{
+    const struct lw_profile *profile = advice->profile;
+    const struct lw_frame *called = lw_profile_frame(profile, function);
+    uint64_t all_ns = 0, meant_ns = 0;
+    size_t count;
+    const struct lw_stack *stacks = lw_stacks_list(profile->stacks, &count);
+    uint8_t *kinds = lw_zalloc(count + 1, 1, err);
+
+    if (!kinds)
+        return false;
+    for (lw_stack_id s = 1; s < count; s++) {
+        const struct lw_frame *frame = lw_profile_frame(profile, stacks[s].frame);
+
+        kinds[s] = kinds[stacks[s].parent];
+        if (kinds[s] == NOT_BELOW && is_same_function(frame, called))
+            kinds[s] = BELOW;
+        if (kinds[s] == BELOW && is_meant(lw_profile_text(profile, frame->file)))
+            kinds[s] = MEANT;
+    }
+    for (size_t i = 0; i < profile->sample_count; i++) {
+        const struct lw_sample *sample = &profile->samples[i];
+
+        if (kinds[sample->stack] == NOT_BELOW || !is_in_other(track, sample, is_eval))
+            continue;
+        all_ns += sample->weight_ns;
+        if (kinds[sample->stack] == MEANT)
+            meant_ns += sample->weight_ns;
+    }
+    lw_free(kinds);
+    *share = all_ns ? (double)meant_ns / (double)all_ns : 0;
+    return true;
 }
 
 /* ---- names -------------------------------------------------------------------------- */

@@ -22,6 +22,12 @@ bool lw_advice_find_hot(const struct lw_advice *advice,
                         lw_frame_id function, struct lw_advice_place *hot,
                         struct lw_error *err) LW_MUST_CHECK;
 
+/* Which share of that time is spent below a function whose file IS_MEANT. */
+bool lw_advice_share_in(const struct lw_advice *advice,
+                        const struct lw_step_track *track, bool is_eval,
+                        lw_frame_id function, bool (*is_meant)(const char *file),
+                        double *share, struct lw_error *err) LW_MUST_CHECK;
+
 /* "augment (data.py:45)" */
 void lw_advice_add_place(struct lw_buf *out, const struct lw_profile *profile,
                          lw_frame_id frame);
