@@ -37,7 +37,6 @@ struct summary {
     const struct lw_query *query;
     struct lw_callgraph graph;
     struct lw_callgraph lines; /* of samples that know their line; else empty */
-    bool has_steps;
     uint32_t trains; /* index of the thread whose steps are shown; LW_NONE: of none */
     struct lw_query training; /* `query`, once it is about that thread alone */
     char tid[24], pid[24];
@@ -216,7 +215,6 @@ static bool add_steps(struct summary *s, struct lw_error *err)
     for (size_t i = 0; i < steps.track_count && !track; i++)
         if (steps.tracks[i].train_count + steps.tracks[i].eval_count > 0)
             track = &steps.tracks[i];
-    s->has_steps = track != NULL;
     s->trains = track ? track->thread : LW_NONE;
     if (track) {
         uint64_t ns = track->train_count > 0 ? track->train_ns : track->eval_ns;
@@ -262,7 +260,7 @@ static bool keep_to_training(struct summary *s, struct lw_error *err)
 {
     const struct lw_thread *thread;
 
-    if (!s->has_steps || s->profile->thread_count < 2 || s->query->thread)
+    if (s->trains == LW_NONE || s->profile->thread_count < 2 || s->query->thread)
         return true;
     thread = &s->profile->threads[s->trains];
     snprintf(s->tid, sizeof(s->tid), "%" PRIu64, (uint64_t)thread->tid);
@@ -511,11 +509,14 @@ static bool note_advice(struct summary *s, struct lw_error *err)
 static bool summarise(struct summary *s, struct lw_error *err)
 {
     const struct lw_function *first = NULL, *own = NULL;
-    bool has_windows;
+    bool trains, has_windows;
 
     add_command(s);
     add_run(s);
-    if (!add_steps(s, err) || (s->has_steps && !note_advice(s, err)))
+    if (!add_steps(s, err))
+        return false;
+    trains = s->trains != LW_NONE;
+    if (trains && !note_advice(s, err))
         return false;
     has_windows = add_windows(s);
     if (s->graph.listed_count == 0) {
@@ -523,10 +524,10 @@ static bool summarise(struct summary *s, struct lw_error *err)
             lw_analysis_note_empty(s->profile, s->table);
     } else {
         if (!add_recorded(s, err) || !add_states(s, err) || !keep_to_training(s, err) ||
-            !add_functions(s, "most self time", "time", SELF_ROWS - s->has_steps, false,
+            !add_functions(s, "most self time", "time", SELF_ROWS - trains, false,
                            &first, err) ||
-            !add_functions(s, "own code, total", "cumulative", OWN_ROWS - s->has_steps,
-                           true, &own, err) ||
+            !add_functions(s, "own code, total", "cumulative", OWN_ROWS - trains, true,
+                           &own, err) ||
             !add_path(s, err))
             return false;
         add_next(s, first, own);
