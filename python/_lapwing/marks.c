@@ -333,12 +333,12 @@ static void api_counter(const char *name, double value)
         py_session_leave();
 }
 
-_Static_assert(sizeof(py_session_on) == 1, "lapwing.h reads it as a byte");
+_Static_assert(sizeof(py_tracer.is_session_on) == 1, "lapwing.h reads it as a byte");
 
 extern const struct lapwing_api lapwing_api_1;
 __attribute__((visibility("default"))) const struct lapwing_api lapwing_api_1 = {
     .bytes = sizeof(lapwing_api_1),
-    .is_recording = (const unsigned char *)&py_session_on,
+    .is_recording = (const unsigned char *)&py_tracer.is_session_on,
     .step = api_step,
     .phase_begin = api_phase_begin,
     .phase_end = api_phase_end,

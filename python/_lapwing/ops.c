@@ -274,7 +274,7 @@ static uint64_t worked_until_now(void)
     return ops.worked_ticks;
 }
 
-void py_ops_step_bound(enum py_ops_bound bound)
+LW_HOT void py_ops_step_bound(enum py_ops_bound bound)
 {
     if (ops.mode != LW_OPS_WINDOWS || !py_session_is_on() ||
         pthread_mutex_trylock(&ops.lock) != 0)
@@ -368,11 +368,11 @@ static void tell_origin(struct lw_calls_thread *calls, const struct op_context *
     }
     /* What began before this recording has no start of its own in it. */
     if (record.node == 0 || sequence >> (64 - LW_ORIGIN_LINE_BITS) != 0 ||
-        record.ticks <= calls->region->header->start_ticks)
+        record.ticks <= calls->first_ticks)
         return;
     record.value =
         sequence << LW_ORIGIN_LINE_BITS | (line < 1u << LW_ORIGIN_LINE_BITS ? line : 0);
-    lw_region_add_record(calls->region, calls->slot, &record);
+    lw_calls_add_record(calls, &record);
 }
 
 static inline void end(const struct op_context *context, uint64_t now,

@@ -23,8 +23,8 @@ bool py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *functio
     return write_pointer((char *)type + slot, function);
 }
 
-PyObject *py_patch_new(newfunc original, PyTypeObject *type, PyObject *args,
-                       PyObject *keywords)
+LW_HOT PyObject *py_patch_new(newfunc original, PyTypeObject *type, PyObject *args,
+                              PyObject *keywords)
 {
     static newfunc new_object;
     static PyObject *no_arguments;

@@ -20,8 +20,6 @@ static struct {
     uint32_t number;
 } session = { .collector = { .lane = -1 } };
 
-_Atomic bool py_session_on;
-
 /* Hand the region over, and a way to read our memory where it is wanted; neither
  * descriptor is needed after. */
 static bool hand_over(void)
@@ -68,7 +66,7 @@ static void before_fork(void)
 
     py_tracer_before_fork();
     lw_names_lock(&py_tracer.functions.names);
-    if (!py_session_on)
+    if (!py_tracer.is_session_on)
         return;
     session.forked_names = atomic_load(&session.collector.region.header->names_used);
     if (mine)
@@ -94,7 +92,7 @@ static void after_fork_in_child(void)
     lw_names_unlock(&py_tracer.functions.names);
     py_tracer_after_fork_child();
     py_marks_after_fork();
-    if (!py_session_on)
+    if (!py_tracer.is_session_on)
         return;
     for (struct py_place *place = collector->places; place; place = place->next)
         if (place->calls != mine)
@@ -107,7 +105,7 @@ static void after_fork_in_child(void)
             (!mine || lw_calls_thread_move(mine, &collector->region)) && hand_over();
     }
     if (!works) {
-        py_session_on = false;
+        py_tracer.is_session_on = false;
         py_tracer.waiting_for_main = false;
         if (lane >= 0) {
             py_tracer.active &= ~(1u << lane);
@@ -130,7 +128,7 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
     static bool fork_is_watched;
     struct py_collector *collector = &session.collector;
 
-    if (py_session_on) {
+    if (py_tracer.is_session_on) {
         PyErr_SetString(PyExc_RuntimeError, "this process is being recorded already");
         return false;
     }
@@ -173,7 +171,7 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
     py_functions_log_to(&py_tracer.functions, &collector->region);
     collector->marks_only = !session.config.calls;
     session.number++;
-    py_session_on = true;
+    py_tracer.is_session_on = true;
     if (await_main && session.config.calls ? py_tracer_await_main(collector)
                                            : py_collector_start(collector))
         return true;
@@ -186,10 +184,10 @@ void py_session_stop(void)
     struct py_collector *collector = &session.collector;
     bool is_unused;
 
-    if (!py_session_on)
+    if (!py_tracer.is_session_on)
         return;
     py_ops_stop();
-    py_session_on = false;
+    py_tracer.is_session_on = false;
     is_unused = py_tracer_await_writers();
     lw_names_log_to_nobody(&py_tracer.functions.names);
     py_collector_stop(collector);
@@ -205,12 +203,12 @@ void py_session_stop(void)
 
 const struct lw_agent_config *py_session_config(void)
 {
-    return py_session_on ? &session.config : NULL;
+    return py_tracer.is_session_on ? &session.config : NULL;
 }
 
 void py_session_note(const char *sentence)
 {
-    if (py_session_on)
+    if (py_tracer.is_session_on)
         lw_handover_send(session.config.socket, LW_HELLO_NOTE, NULL, sentence,
                          strlen(sentence), 0);
 }
@@ -219,7 +217,7 @@ void py_session_note(const char *sentence)
 
 uint32_t py_session_orders(void)
 {
-    return py_session_on
+    return py_tracer.is_session_on
                ? atomic_load_explicit(&session.collector.region.header->orders,
                                       memory_order_relaxed)
                : 0;
@@ -230,11 +228,19 @@ uint32_t py_session_number(void)
     return session.number;
 }
 
-struct lw_calls_thread *py_session_place(void)
+struct lw_calls_thread *py_session_find_place(void)
 {
     int lane = session.collector.lane;
+    struct lw_calls_thread *place;
 
-    return py_session_on && lane >= 0 ? py_tracer_place((unsigned)lane) : NULL;
+    if (!py_tracer.is_session_on || lane < 0)
+        return NULL;
+    place = py_tracer_place((unsigned)lane);
+    if (py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch) {
+        py_thread.session = place;
+        py_thread.session_epoch = py_tracer.only_epoch;
+    }
+    return place;
 }
 
 /* Either we see here that the recording has ended, or who ends it sees that we write:
@@ -247,7 +253,7 @@ struct lw_calls_thread *py_session_enter(void)
 
         atomic_store(&py_thread.is_writing, true);
         lane = session.collector.lane;
-        if (!py_session_on || lane < 0) {
+        if (!py_tracer.is_session_on || lane < 0) {
             py_session_leave();
             break;
         }

@@ -16,14 +16,20 @@ void py_session_stop(void);
 void py_session_note(const char *sentence);
 
 /* Whether there is one: with the GIL the truth, without it a good guess. */
-extern _Atomic bool py_session_on;
 static inline bool py_session_is_on(void)
 {
-    return atomic_load_explicit(&py_session_on, memory_order_relaxed);
+    return atomic_load_explicit(&py_tracer.is_session_on, memory_order_relaxed);
 }
 
-/* The calling thread's place in it; NULL: not recording, or not this thread. */
-struct lw_calls_thread *py_session_place(void);
+/* The calling thread's place in it; NULL: not recording, or not this thread. With the
+ * GIL. */
+struct lw_calls_thread *py_session_find_place(void);
+static inline struct lw_calls_thread *py_session_place(void)
+{
+    return __builtin_expect(py_thread.session_epoch == py_tracer.only_epoch, 1)
+               ? py_thread.session
+               : py_session_find_place();
+}
 
 /* The same for a thread that may not have the GIL, nor be known to Python. Where it is not
  * NULL, py_session_leave() must follow soon, with no other lock asked for in between than

@@ -6,7 +6,7 @@
 #include <string.h>
 
 __thread struct py_steps_thread py_steps_thread
-    __attribute__((tls_model("initial-exec")));
+    __attribute__((tls_model("initial-exec"), aligned(64)));
 
 /* ---- when to look at all classes again --------------------------------------------- */
 
@@ -21,7 +21,7 @@ static struct {
     double tick_s;
 } look = { .wait_s = FIRST_LOOK_S };
 
-void py_steps_boundary(uint64_t now_ticks)
+LW_HOT void py_steps_boundary(uint64_t now_ticks)
 {
     if (now_ticks < look.next_ticks && !py_steps_classes_changed())
         return;
@@ -54,7 +54,19 @@ PyObject *py_steps_find(PyObject *object, const char *path)
     return object;
 }
 
-enum { KNOWN_CLASSES = 64, NAME_BYTES = 48 };
+bool py_steps_hook_slot(PyObject *torch, const char *path, enum py_type_slot slot,
+                        void *was, void *ours)
+{
+    PyTypeObject *type = (PyTypeObject *)py_steps_find(torch, path);
+    bool done = type && PyType_Check((PyObject *)type) &&
+                py_patch_get_slot(type, slot) == was &&
+                py_patch_set_slot(type, slot, ours);
+
+    Py_XDECREF((PyObject *)type);
+    return done;
+}
+
+enum { KNOWN_CLASSES = 64, NAME_BYTES = 44 };
 
 /* A class may die and another take its place in memory, so its name is compared too. */
 static struct known_class {
@@ -62,30 +74,29 @@ static struct known_class {
     const char *phase;
     uint32_t number;
     char name[NAME_BYTES];
-} known_classes[KNOWN_CLASSES];
+} known_classes[KNOWN_CLASSES] __attribute__((aligned(64)));
 
-uint32_t py_steps_number(const char *phase, PyTypeObject *type)
+LW_HOT uint32_t py_steps_number(const char *phase, PyTypeObject *type)
 {
     const char *name = py_patch_get_slot(type, PY_SLOT_NAME);
-    const char *dot = strrchr(name, '.'); /* a class made by C has its module's */
     uintptr_t hash =
         ((uintptr_t)type >> 4) ^ ((uintptr_t)type >> 12) ^ (uintptr_t)phase;
     struct known_class *known = &known_classes[hash % KNOWN_CLASSES];
-    uint32_t number;
+    const char *dot;
 
-    if (dot)
-        name = dot + 1;
-    if (known->type == type && known->phase == phase && strcmp(known->name, name) == 0)
-        return known->number;
-    number = py_phase_number(phase, name);
-    if (strlen(name) < NAME_BYTES) {
-        *known = (struct known_class){ type, phase, number, "" };
-        memcpy(known->name, name, strlen(name) + 1);
+    if (known->type != type || known->phase != phase ||
+        !py_steps_is_same(known->name, name)) {
+        dot = strrchr(name, '.'); /* a class made by C has its module's */
+        known->number = py_phase_number(phase, dot ? dot + 1 : name);
+        known->phase = phase;
+        known->type = strlen(name) < NAME_BYTES ? type : NULL;
+        if (known->type)
+            memcpy(known->name, name, strlen(name) + 1);
     }
-    return number;
+    return known->number;
 }
 
-void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks)
+LW_HOT void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks)
 {
     struct lw_calls_thread *calls = py_session_place();
 
@@ -99,7 +110,7 @@ void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks)
 static PyTypeObject *plain_types[2]; /* torch.Tensor, torch.nn.Parameter */
 static PyObject *mode_count;         /* of torch._C: TorchFunctionModes that are on */
 
-bool py_steps_may_ask(PyObject *tensor)
+LW_HOT bool py_steps_may_ask(PyObject *tensor)
 {
     PyObject *count;
     bool may;

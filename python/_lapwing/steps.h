@@ -58,7 +58,7 @@ struct py_steps_thread {
 };
 
 extern __thread struct py_steps_thread py_steps_thread
-    __attribute__((tls_model("initial-exec")));
+    __attribute__((tls_model("initial-exec"), aligned(64)));
 
 /* ---- for module.c ---------------------------------------------------------------- */
 
@@ -114,6 +114,10 @@ bool py_steps_is_wrapper(PyObject *object);
 /* The attribute PATH ("autograd.profiler") of OBJECT, or NULL with no exception set. */
 PyObject *py_steps_find(PyObject *object, const char *path);
 
+/* Put OURS in a slot of the class PATH of TORCH, in which WAS must be. */
+bool py_steps_hook_slot(PyObject *torch, const char *path, enum py_type_slot slot,
+                        void *was, void *ours);
+
 /* The number of PHASE, a constant, of a class. */
 uint32_t py_steps_number(const char *phase, PyTypeObject *type);
 
@@ -123,6 +127,15 @@ struct py_steps_names {
     PyObject *accumulate_grad, *device, *type, *collate_fn, *dataset, *subclasses;
 };
 extern struct py_steps_names py_steps_names;
+
+/* Whether two texts are the same. What torch does between two phases leaves none of libc's
+ * own in the cache. */
+static inline bool py_steps_is_same(const char *a, const char *b)
+{
+    while (*a == *b && *a)
+        a++, b++;
+    return *a == *b;
+}
 
 /* Put a phase on the thread's track. */
 void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks);

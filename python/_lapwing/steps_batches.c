@@ -34,8 +34,8 @@ static uint32_t collate_number(PyObject *function)
     return number;
 }
 
-static PyObject *call_collate(struct py_wrapper *wrapper, PyObject *args,
-                              PyObject *keywords)
+LW_HOT static PyObject *call_collate(struct py_wrapper *wrapper, PyObject *args,
+                                     PyObject *keywords)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     bool is_told = thread->fetch_ticks != 0;
@@ -89,8 +89,8 @@ static uint32_t wrap_collate(PyObject *fetcher)
     return number;
 }
 
-static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
-                            PyObject *keywords)
+LW_HOT static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
+                                   PyObject *keywords)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     uint64_t outer_ticks = thread->fetch_ticks;
@@ -141,13 +141,8 @@ static PyObject *call_reset(struct py_wrapper *wrapper, PyObject *args,
 
 static bool hook_iterator(PyObject *torch, const char *path)
 {
-    PyTypeObject *type = (PyTypeObject *)py_steps_find(torch, path);
-    bool done = type && PyType_Check((PyObject *)type) &&
-                py_patch_get_slot(type, PY_SLOT_NEW) == (void *)torch_new &&
-                py_patch_set_slot(type, PY_SLOT_NEW, (void *)new_iterator);
-
-    Py_XDECREF((PyObject *)type);
-    return done;
+    return py_steps_hook_slot(torch, path, PY_SLOT_NEW, (void *)torch_new,
+                              (void *)new_iterator);
 }
 
 /* ---- putting it in place ------------------------------------------------------------- */

@@ -157,7 +157,7 @@ static bool take_orders(void)
     return true;
 }
 
-static bool pass(enum py_step_bound what)
+LW_HOT static bool pass(enum py_step_bound what)
 {
     bool is_told = take_orders(), is_first;
 
@@ -167,7 +167,7 @@ static bool pass(enum py_step_bound what)
     return true;
 }
 
-bool py_steps_bound(enum py_step_bound what)
+LW_HOT bool py_steps_bound(enum py_step_bound what)
 {
     bool is_told = false;
 

@@ -31,20 +31,20 @@ static uint32_t backward_number(bool of_grad)
 static py_keywords_function torch_asks;
 static py_fast_function torch_asks_fast;
 
-static PyObject *ask(PyObject *self, PyObject *args, PyObject *keywords)
+LW_HOT static PyObject *ask(PyObject *self, PyObject *args, PyObject *keywords)
 {
     py_steps_thread.asked_ticks = py_phase_begin();
     return torch_asks(self, args, keywords);
 }
 
-static PyObject *ask_fast(PyObject *self, PyObject *const *args, Py_ssize_t count,
-                          PyObject *names)
+LW_HOT static PyObject *ask_fast(PyObject *self, PyObject *const *args,
+                                 Py_ssize_t count, PyObject *names)
 {
     py_steps_thread.asked_ticks = py_phase_begin();
     return torch_asks_fast(self, args, count, names);
 }
 
-static PyObject *run_backward(PyObject *self, PyObject *args, PyObject *keywords)
+LW_HOT static PyObject *run_backward(PyObject *self, PyObject *args, PyObject *keywords)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     bool is_told = thread->inside == 0;
@@ -103,8 +103,8 @@ static bool is_transfer(PyObject *tensor, PyObject *copy)
     return is_moved;
 }
 
-static PyObject *move(py_keywords_function original, PyObject *self, PyObject *args,
-                      PyObject *keywords)
+LW_HOT static PyObject *move(py_keywords_function original, PyObject *self,
+                             PyObject *args, PyObject *keywords)
 {
     const struct py_steps_thread *thread = &py_steps_thread;
     bool is_told = thread->module_depth == 0 && thread->inside == 0;
@@ -118,7 +118,7 @@ static PyObject *move(py_keywords_function original, PyObject *self, PyObject *a
     return result;
 }
 
-static PyObject *move_to(PyObject *self, PyObject *args, PyObject *keywords)
+LW_HOT static PyObject *move_to(PyObject *self, PyObject *args, PyObject *keywords)
 {
     return move(torch_to, self, args, keywords);
 }

@@ -67,7 +67,7 @@ static bool holds_any(PyObject *attributes)
 /* Whether a module with ATTRIBUTES or one below it has parameters. Nearly always the first
  * few tell; of a tree that is large and bare nothing is known, and it counts as one that
  * has. */
-static bool has_parameters(PyObject *attributes)
+LW_HOT static bool has_parameters(PyObject *attributes)
 {
     PyObject *waiting[MOST_VISITED]; /* attributes too */
     size_t count = 1, seen = 0;
@@ -139,7 +139,7 @@ static enum gradient result_gradient(PyObject *result)
 
 /* What the call of MODULE that gave RESULT (NULL: an exception) was; NULL: none of what a
  * training does, such as a metric or an augmentation. */
-static const char *phase_of(PyObject *module, PyObject *result)
+LW_HOT static const char *phase_of(PyObject *module, PyObject *result)
 {
     PyObject *attributes = own_attributes(module);
 
@@ -178,7 +178,7 @@ static bool is_engine_thread(void)
            atomic_load_explicit(&calls->slot->name_len, memory_order_relaxed) == 0;
 }
 
-static void tell(PyObject *module, PyObject *result, uint64_t start_ticks)
+LW_HOT static void tell(PyObject *module, PyObject *result, uint64_t start_ticks)
 {
     uint64_t end_ticks = lw_ticks_now(py_tracer.use_tsc);
     PyObject *type = NULL, *value = NULL, *traceback = NULL;
@@ -194,7 +194,7 @@ static void tell(PyObject *module, PyObject *result, uint64_t start_ticks)
         PyErr_Restore(type, value, traceback);
 }
 
-static PyObject *call_module(PyObject *self, PyObject *args, PyObject *keywords)
+LW_HOT static PyObject *call_module(PyObject *self, PyObject *args, PyObject *keywords)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     uint64_t start_ticks = 0;

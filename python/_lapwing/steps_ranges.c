@@ -33,33 +33,50 @@ static bool is_data(uint32_t which)
     return which == DATA;
 }
 
-/* PREFIX CLASS '.' METHOD -> the number of the phase of CLASS. Nearly always it is that of
- * the last one. */
-static uint32_t range_number(uint32_t which, const char *rest)
-{
-    static struct {
-        char rest[64];
-        uint32_t number; /* 0: none yet */
-    } last[PY_MOST_RANGES];
-    const char *dot;
-    char class_name[256];
-    uint32_t number;
-    size_t len;
+/* The last name of each, which nearly always is the next one too. */
+static struct last_range {
+    char name[60];
+    uint32_t number; /* of its phase; 0: none yet */
+} last_ranges[PY_MOST_RANGES] __attribute__((aligned(64)));
 
-    if (last[which].number && strcmp(last[which].rest, rest) == 0)
-        return last[which].number;
-    dot = strrchr(rest, '.');
-    len = dot ? (size_t)(dot - rest) : strlen(rest);
-    if (len >= sizeof(class_name))
-        len = sizeof(class_name) - 1;
-    memcpy(class_name, rest, len);
-    class_name[len] = '\0';
-    number = py_phase_number(announced[which].phase, class_name);
-    if (strlen(rest) < sizeof(last[which].rest)) {
-        memcpy(last[which].rest, rest, strlen(rest) + 1);
-        last[which].number = number;
+/* PREFIX CLASS '.' METHOD -> the number of the phase of CLASS. */
+static uint32_t range_number(uint32_t which, const char *name)
+{
+    const char *class_name = name + strlen(announced[which].prefix);
+    const char *dot = strrchr(class_name, '.');
+    size_t len = dot ? (size_t)(dot - class_name) : strlen(class_name);
+    char text[256];
+    uint32_t number;
+
+    if (len >= sizeof(text))
+        len = sizeof(text) - 1;
+    memcpy(text, class_name, len);
+    text[len] = '\0';
+    number = py_phase_number(announced[which].phase, text);
+    if (strlen(name) < sizeof(last_ranges[which].name)) {
+        memcpy(last_ranges[which].name, name, strlen(name) + 1);
+        last_ranges[which].number = number;
     }
     return number;
+}
+
+/* Which of them NAME announces, PY_MOST_RANGES: none; *NUMBER becomes its phase's. */
+static uint32_t recognize(const char *name, uint32_t *number)
+{
+    uint32_t which;
+
+    for (which = 0; which < PY_MOST_RANGES; which++) {
+        *number = last_ranges[which].number;
+        if (*number && py_steps_is_same(last_ranges[which].name, name))
+            return which;
+    }
+    for (which = 0; which < PY_MOST_RANGES; which++)
+        if (strncmp(name, announced[which].prefix, strlen(announced[which].prefix)) ==
+            0) {
+            *number = range_number(which, name);
+            break;
+        }
+    return which;
 }
 
 /* Forget the open ranges from INDEX on. */
@@ -86,20 +103,14 @@ static bool is_open(const struct py_steps_thread *thread, uint32_t which)
     return false;
 }
 
-static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
+LW_HOT static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     uint32_t stale = find_range(thread, range);
-    uint32_t which = 0;
-    size_t len = 0;
+    uint32_t number, which = recognize(name, &number);
 
     if (stale) /* ended in another thread, and its memory is in use again */
         close_ranges(thread, stale - 1);
-    for (; which < PY_MOST_RANGES; which++) {
-        len = strlen(announced[which].prefix);
-        if (strncmp(name, announced[which].prefix, len) == 0)
-            break;
-    }
     if (which == PY_MOST_RANGES) {
         py_ops_range_made();
         return;
@@ -119,12 +130,13 @@ static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
     thread->ranges[thread->range_count++] = (struct py_open_range){
         .range = range,
         .start_ticks = now_ticks,
-        .number = range_number(which, name + len),
+        .number = number,
         .announced = which,
     };
 }
 
-static PyObject *new_range(PyTypeObject *type, PyObject *args, PyObject *keywords)
+LW_HOT static PyObject *new_range(PyTypeObject *type, PyObject *args,
+                                  PyObject *keywords)
 {
     uint64_t now_ticks = py_phase_begin();
     PyObject *range = py_patch_new(torch_new, type, args, keywords);
@@ -142,7 +154,7 @@ static PyObject *new_range(PyTypeObject *type, PyObject *args, PyObject *keyword
     return range;
 }
 
-static void end_range(PyObject *range)
+LW_HOT static void end_range(PyObject *range)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     uint32_t found = find_range(thread, range);

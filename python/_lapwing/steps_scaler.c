@@ -45,13 +45,8 @@ static PyObject *get_attribute(PyObject *scaler, PyObject *name)
 
 static bool hook_class(PyObject *torch, const char *path)
 {
-    PyTypeObject *type = (PyTypeObject *)py_steps_find(torch, path);
-    bool done = type && PyType_Check((PyObject *)type) &&
-                py_patch_get_slot(type, PY_SLOT_GET) == (void *)torch_get &&
-                py_patch_set_slot(type, PY_SLOT_GET, (void *)get_attribute);
-
-    Py_XDECREF((PyObject *)type);
-    return done;
+    return py_steps_hook_slot(torch, path, PY_SLOT_GET, (void *)torch_get,
+                              (void *)get_attribute);
 }
 
 bool py_steps_hook_scaler(PyObject *torch)

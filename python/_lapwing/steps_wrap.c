@@ -7,7 +7,7 @@ static PyTypeObject *wrapper_type; /* made once, never freed */
 
 /* ---- the wrapper ------------------------------------------------------------------- */
 
-static PyObject *wrapper_call(PyObject *self, PyObject *args, PyObject *keywords)
+LW_HOT static PyObject *wrapper_call(PyObject *self, PyObject *args, PyObject *keywords)
 {
     struct py_wrapper *wrapper = (struct py_wrapper *)self;
 

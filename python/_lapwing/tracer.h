@@ -51,9 +51,10 @@ struct py_tracer {
     unsigned timers;     /* lanes with a clock of their own */
     uint32_t only_epoch; /* grows with every change of the above; see py_tracer_only */
     bool use_tsc;
-    bool waiting_for_main; /* the session starts with the program's first module */
-    bool in_timer;         /* a caller's clock is running: not part of the profile */
-    bool hooked;           /* the hooks of this Python are in place */
+    _Atomic bool is_session_on; /* see session.h */
+    bool waiting_for_main;      /* the session starts with the program's first module */
+    bool in_timer; /* a caller's clock is running: not part of the profile */
+    bool hooked;   /* the hooks of this Python are in place */
     struct py_functions functions;
     struct py_lane lanes[PY_LANES];
     struct py_compat compat;
@@ -86,9 +87,11 @@ struct py_thread {
         slow_below;      /* stack addresses under this take the slow path; see eval.c */
     uint32_t hook_depth; /* running calls that the profile hook entered */
     bool is_listed;      /* in py_tracer.threads */
-    _Atomic bool is_writing;     /* in py_session_enter's section */
-    struct py_thread *next;      /* of py_tracer.threads; NULL also if not in it */
-    struct py_open_marks *marks; /* see marks.c; owned; NULL: none yet */
+    _Atomic bool is_writing;         /* in py_session_enter's section */
+    struct py_thread *next;          /* of py_tracer.threads; NULL also if not in it */
+    struct py_open_marks *marks;     /* see marks.c; owned; NULL: none yet */
+    struct lw_calls_thread *session; /* its place in the session's lane */
+    uint32_t session_epoch;          /* py_tracer.only_epoch, while that holds */
     struct py_lane_place places[PY_LANES];
 };
 

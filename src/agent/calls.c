@@ -76,6 +76,20 @@ static void adopt_nodes(struct lw_calls_thread *thread)
     }
 }
 
+static void settle_in(struct lw_calls_thread *thread, struct lw_region *region,
+                      struct lw_agent_thread *slot)
+{
+    uint64_t number = (uint64_t)(slot - region->threads);
+
+    thread->slot = slot;
+    thread->region = region;
+    thread->nodes = region->nodes;
+    thread->ring =
+        (struct lw_agent_ring *)(region->rings + number * region->header->ring_bytes);
+    thread->ring_mask = region->ring_mask;
+    thread->first_ticks = region->header->start_ticks;
+}
+
 struct lw_calls_thread *lw_calls_thread_new(struct lw_region *region,
                                             uint64_t min_span_ticks)
 {
@@ -92,13 +106,11 @@ struct lw_calls_thread *lw_calls_thread_new(struct lw_region *region,
         free(thread);
         return NULL;
     }
-    thread->slot = slot;
-    thread->nodes = region->nodes;
-    thread->region = region;
     thread->children = children;
     thread->children_mask = FIRST_CHILDREN - 1;
     thread->timeline = region->header->flags & LW_AGENT_TIMELINE;
     thread->min_span_ticks = min_span_ticks;
+    settle_in(thread, region, slot);
     adopt_nodes(thread);
     return thread;
 }
@@ -215,6 +227,27 @@ static void start_span(struct lw_calls_thread *thread, uint64_t now)
     thread->starts[depth] = now;
 }
 
+LW_HOT void lw_calls_add_record(struct lw_calls_thread *thread,
+                                const struct lw_agent_record *record)
+{
+    struct lw_agent_ring *ring = thread->ring;
+    struct lw_agent_record *place = (struct lw_agent_record *)(ring + 1);
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    if (head - ring->cached_tail > thread->ring_mask) {
+        ring->cached_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+        if (head - ring->cached_tail > thread->ring_mask) {
+            lw_region_count_lost(thread->region, LW_LOST_RECORDS);
+            return;
+        }
+    }
+    place += head & thread->ring_mask;
+    *place = *record;
+    place->generation =
+        atomic_load_explicit(&thread->slot->generation, memory_order_relaxed);
+    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+}
+
 static void end_span(struct lw_calls_thread *thread, uint32_t node, uint64_t now)
 {
     struct lw_agent_record record = { .kind = LW_RECORD_SPAN, .id = node };
@@ -230,7 +263,7 @@ static void end_span(struct lw_calls_thread *thread, uint32_t node, uint64_t now
     record.ticks = thread->starts[depth];
     record.value = now - record.ticks;
     if (record.value >= thread->min_span_ticks)
-        lw_region_add_record(thread->region, thread->slot, &record);
+        lw_calls_add_record(thread, &record);
 }
 
 void lw_calls_enter_rarely(struct lw_calls_thread *thread, uint32_t function,
@@ -314,6 +347,7 @@ bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *regi
     const struct lw_agent_node *old_nodes = thread->nodes; /* links never change */
     uint32_t node = thread->forked_at;
     uint32_t root = thread->slot->root;
+    struct lw_agent_thread *slot;
     uint32_t *path = NULL; /* functions from `node` up to the root */
     size_t depth = 0;
     bool moved = false;
@@ -331,12 +365,11 @@ bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *regi
     memset(thread->children, 0, (thread->children_mask + (size_t)1) * sizeof(uint32_t));
     thread->child_count = 0;
     thread->folded_count = 0;
-    thread->slot = lw_region_take_thread(region);
-    if (thread->slot) {
-        uint32_t at = thread->slot->root;
+    slot = lw_region_take_thread(region);
+    if (slot) {
+        uint32_t at = slot->root;
 
-        thread->region = region;
-        thread->nodes = region->nodes;
+        settle_in(thread, region, slot);
         thread->slot->depth = thread->forked_depth;
         while (depth > 0)
             at = get_child(thread, at, path[--depth]);

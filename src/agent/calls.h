@@ -14,15 +14,23 @@
 
 #include "agent/region.h"
 
-/* One thread's place in one region: private memory beside its shared slot. */
+/* What runs a few times a step of a training, which has emptied the caches in between: such
+ * functions lie together, on as few pages as they fill. */
+#define LW_HOT __attribute__((hot))
+
+/* One thread's place in one region: private memory beside its shared slot. What a call
+ * or a record needs comes first, in one cache line. */
 struct lw_calls_thread {
     struct lw_agent_thread *slot;
     struct lw_agent_node *nodes; /* of the region */
-    struct lw_region *region;    /* borrowed */
-
     uint32_t *children; /* hash of (parent, function): node numbers, 0: empty; owned */
     uint32_t children_mask;
     bool timeline;
+    struct lw_agent_ring *ring; /* the slot's own; its records follow it */
+    uint64_t ring_mask;         /* records of it - 1 */
+    uint64_t first_ticks;       /* when the region's recording began */
+    struct lw_region *region;   /* borrowed */
+
     uint32_t child_count;
 
     uint32_t *folded; /* nodes to return to from calls under "(more)"; owned */
@@ -51,6 +59,10 @@ void lw_calls_thread_before_fork(struct lw_calls_thread *thread);
 /* After fork, in the child: the thread goes on in REGION, a new one, at the same path
  * with all counts zero. False: it could not be made, and THREAD must not be used. */
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region);
+
+/* Append RECORD to the thread's ring, or count it as lost. */
+void lw_calls_add_record(struct lw_calls_thread *thread,
+                         const struct lw_agent_record *record);
 
 static inline uint32_t lw_calls_current(const struct lw_calls_thread *thread)
 {

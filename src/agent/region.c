@@ -233,26 +233,3 @@ bool lw_region_add_name(struct lw_region *region, const struct lw_agent_name *he
                           memory_order_release);
     return true;
 }
-
-void lw_region_add_record(struct lw_region *region, struct lw_agent_thread *thread,
-                          const struct lw_agent_record *record)
-{
-    size_t slot = (size_t)(thread - region->threads);
-    unsigned char *at = region->rings + slot * region->header->ring_bytes;
-    struct lw_agent_ring *ring = (struct lw_agent_ring *)at;
-    struct lw_agent_record *records =
-        (struct lw_agent_record *)(at + sizeof(struct lw_agent_ring));
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-
-    if (head - ring->cached_tail > region->ring_mask) {
-        ring->cached_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-        if (head - ring->cached_tail > region->ring_mask) {
-            lw_region_count_lost(region, LW_LOST_RECORDS);
-            return;
-        }
-    }
-    records[head & region->ring_mask] = *record;
-    records[head & region->ring_mask].generation =
-        atomic_load_explicit(&thread->generation, memory_order_relaxed);
-    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
-}

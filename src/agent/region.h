@@ -49,10 +49,6 @@ bool lw_region_is_reserve(const struct lw_region *region, uint32_t node);
 bool lw_region_add_name(struct lw_region *region, const struct lw_agent_name *head,
                         const char *file, const char *name);
 
-/* Append RECORD to the thread's ring, or count it as lost. */
-void lw_region_add_record(struct lw_region *region, struct lw_agent_thread *thread,
-                          const struct lw_agent_record *record);
-
 static inline void lw_region_count_lost(struct lw_region *region,
                                         enum lw_agent_loss cause)
 {

@@ -228,7 +228,9 @@ static void count_quiet(struct lw_agent_thread *slot, uint64_t *last, unsigned *
 
 /* The call a thread is in has run since `last_ticks`, which is in no node yet. While
  * the program lives, that is believed only if nothing has moved since this was first
- * seen: else an event may be half stored, and its time would be told twice. */
+ * seen: else an event may be half stored, and its time would be told twice. One put aside
+ * after it read the clock and before it stored anything looks like a long call, and is
+ * told too long; the node makes up for that with the time of its next calls. */
 static bool tell_running(struct lw_watched *watched, struct lw_watched_thread *thread,
                          struct lw_agent_thread *slot,
                          const struct lw_tree_context *context, uint64_t now,
