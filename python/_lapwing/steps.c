@@ -76,6 +76,15 @@ static struct known_class {
     char name[NAME_BYTES];
 } known_classes[KNOWN_CLASSES] __attribute__((aligned(64)));
 
+/* Whether two texts are the same; without libc, none of which is in the cache when a phase
+ * ends. */
+static inline bool is_same(const char *a, const char *b)
+{
+    while (*a == *b && *a)
+        a++, b++;
+    return *a == *b;
+}
+
 LW_HOT uint32_t py_steps_number(const char *phase, PyTypeObject *type)
 {
     const char *name = py_patch_get_slot(type, PY_SLOT_NAME);
@@ -84,8 +93,7 @@ LW_HOT uint32_t py_steps_number(const char *phase, PyTypeObject *type)
     struct known_class *known = &known_classes[hash % KNOWN_CLASSES];
     const char *dot;
 
-    if (known->type != type || known->phase != phase ||
-        !py_steps_is_same(known->name, name)) {
+    if (known->type != type || known->phase != phase || !is_same(known->name, name)) {
         dot = strrchr(name, '.'); /* a class made by C has its module's */
         known->number = py_phase_number(phase, dot ? dot + 1 : name);
         known->phase = phase;

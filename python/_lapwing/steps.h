@@ -128,15 +128,6 @@ struct py_steps_names {
 };
 extern struct py_steps_names py_steps_names;
 
-/* Whether two texts are the same. What torch does between two phases leaves none of libc's
- * own in the cache. */
-static inline bool py_steps_is_same(const char *a, const char *b)
-{
-    while (*a == *b && *a)
-        a++, b++;
-    return *a == *b;
-}
-
 /* Put a phase on the thread's track. */
 void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks);
 

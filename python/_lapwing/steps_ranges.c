@@ -18,12 +18,13 @@ static newfunc torch_new;
 static destructor torch_finalize; /* NULL: the class has no __del__ */
 
 static const struct {
-    const char *prefix;
+    char prefix[24];
+    uint32_t prefix_len;
     const char *phase;
 } announced[PY_MOST_RANGES] = {
-    { "enumerate(DataLoader)#", "data" },
-    { "Optimizer.step#", "optimizer" },
-    { "Optimizer.zero_grad#", "zero_grad" },
+    { "enumerate(DataLoader)#", 22, "data" },
+    { "Optimizer.step#", 15, "optimizer" },
+    { "Optimizer.zero_grad#", 20, "zero_grad" },
 };
 
 enum { DATA, OPTIMIZER }; /* of those; zero_grad is the third */
@@ -33,50 +34,70 @@ static bool is_data(uint32_t which)
     return which == DATA;
 }
 
-/* The last name of each, which nearly always is the next one too. */
+/* What followed the prefix of each the last time, which nearly always is the next one too. */
 static struct last_range {
-    char name[60];
     uint32_t number; /* of its phase; 0: none yet */
+    uint32_t len;
+    char rest[56]; /* "SGD.step" */
 } last_ranges[PY_MOST_RANGES] __attribute__((aligned(64)));
 
-/* PREFIX CLASS '.' METHOD -> the number of the phase of CLASS. */
-static uint32_t range_number(uint32_t which, const char *name)
+/* REST is CLASS '.' METHOD -> the number of the phase of CLASS. */
+static uint32_t range_number(uint32_t which, const char *rest, size_t rest_len)
 {
-    const char *class_name = name + strlen(announced[which].prefix);
-    const char *dot = strrchr(class_name, '.');
-    size_t len = dot ? (size_t)(dot - class_name) : strlen(class_name);
+    const char *dot = strrchr(rest, '.');
+    size_t len = dot ? (size_t)(dot - rest) : rest_len;
+    struct last_range *last = &last_ranges[which];
     char text[256];
     uint32_t number;
 
     if (len >= sizeof(text))
         len = sizeof(text) - 1;
-    memcpy(text, class_name, len);
+    memcpy(text, rest, len);
     text[len] = '\0';
     number = py_phase_number(announced[which].phase, text);
-    if (strlen(name) < sizeof(last_ranges[which].name)) {
-        memcpy(last_ranges[which].name, name, strlen(name) + 1);
-        last_ranges[which].number = number;
+    if (rest_len <= sizeof(last->rest)) {
+        memcpy(last->rest, rest, rest_len);
+        last->len = (uint32_t)rest_len;
+        last->number = number;
     }
     return number;
 }
 
-/* Which of them NAME announces, PY_MOST_RANGES: none; *NUMBER becomes its phase's. */
-static uint32_t recognize(const char *name, uint32_t *number)
+/* Whether LEN bytes are the same, eight at a time. What torch does between two phases leaves none of libc's
+ * own in the cache. */
+static inline bool is_same(const char *a, const char *b, size_t len)
 {
-    uint32_t which;
+    uint64_t word_a, word_b;
+    size_t at = 0;
 
-    for (which = 0; which < PY_MOST_RANGES; which++) {
-        *number = last_ranges[which].number;
-        if (*number && py_steps_is_same(last_ranges[which].name, name))
-            return which;
+    for (; at + sizeof(word_a) <= len; at += sizeof(word_a)) {
+        memcpy(&word_a, a + at, sizeof(word_a));
+        memcpy(&word_b, b + at, sizeof(word_b));
+        if (word_a != word_b)
+            return false;
     }
-    for (which = 0; which < PY_MOST_RANGES; which++)
-        if (strncmp(name, announced[which].prefix, strlen(announced[which].prefix)) ==
-            0) {
-            *number = range_number(which, name);
-            break;
-        }
-    return which;
+    while (at < len && a[at] == b[at])
+        at++;
+    return at == len;
+}
+
+/* Which of them NAME announces, PY_MOST_RANGES: none; *NUMBER becomes its phase's. */
+static uint32_t recognize(const char *name, size_t len, uint32_t *number)
+{
+    for (uint32_t which = 0; which < PY_MOST_RANGES; which++) {
+        const struct last_range *last = &last_ranges[which];
+        size_t prefix_len = announced[which].prefix_len;
+
+        if (len < prefix_len || !is_same(name, announced[which].prefix, prefix_len))
+            continue;
+        name += prefix_len;
+        len -= prefix_len;
+        *number = last->number && last->len == len && is_same(name, last->rest, len)
+                      ? last->number
+                      : range_number(which, name, len);
+        return which;
+    }
+    return PY_MOST_RANGES;
 }
 
 /* Forget the open ranges from INDEX on. */
@@ -103,11 +124,12 @@ static bool is_open(const struct py_steps_thread *thread, uint32_t which)
     return false;
 }
 
-LW_HOT static void open_range(PyObject *range, const char *name, uint64_t now_ticks)
+LW_HOT static void open_range(PyObject *range, const char *name, size_t len,
+                              uint64_t now_ticks)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     uint32_t stale = find_range(thread, range);
-    uint32_t number, which = recognize(name, &number);
+    uint32_t number, which = recognize(name, len, &number);
 
     if (stale) /* ended in another thread, and its memory is in use again */
         close_ranges(thread, stale - 1);
@@ -142,13 +164,14 @@ LW_HOT static PyObject *new_range(PyTypeObject *type, PyObject *args,
     PyObject *range = py_patch_new(torch_new, type, args, keywords);
     PyObject *name;
     const char *text;
+    Py_ssize_t len;
 
     if (!now_ticks || !range || PyTuple_Size(args) == 0)
         return range;
     name = PyTuple_GetItem(args, 0); /* borrowed */
-    text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
     if (text)
-        open_range(range, text, now_ticks);
+        open_range(range, text, (size_t)len, now_ticks);
     else
         PyErr_Clear();
     return range;

@@ -1,4 +1,4 @@
-/* Means of counters over the time of a training. A point of a counter holds until the next
+/* Counters in the time of a training. A point of a counter holds until the next
  * one (recorder/system_read.h). */
 
 #include "analyses/advice_machine.h"
@@ -6,19 +6,20 @@
 #include <math.h>
 #include <string.h>
 
-struct window {
-    const struct lw_profile *profile;
-    uint64_t start_ns, end_ns;
+/* A value, and from when to when a counter had it. */
+struct hold {
+    double value;
+    uint64_t from_ns, to_ns;
 };
 
-/* The mean of NAME in the window, of PROCESS or, with LW_NONE, whoever's series it lies
- * in; NAN: nobody counted it. */
-static double mean_of(const struct window *w, const char *name, uint32_t process)
+/* The next hold of NAME in the window, of PROCESS or, with LW_NONE, whoever's series it
+ * lies in; *AT, 0 at first, is where to go on. */
+static bool next_hold(const struct lw_advice_window *w, const char *name,
+                      uint32_t process, size_t *at, struct hold *hold)
 {
     const struct lw_counter_point *last = NULL;
-    double sum = 0, held_ns = 0;
 
-    for (size_t i = 0; i <= w->profile->counter_count; i++) {
+    for (size_t i = *at; i <= w->profile->counter_count; i++) {
         const struct lw_counter_point *point =
             i < w->profile->counter_count ? &w->profile->counters[i] : NULL;
 
@@ -31,29 +32,65 @@ static double mean_of(const struct window *w, const char *name, uint32_t process
                 point && point->time_ns < w->end_ns ? point->time_ns : w->end_ns;
 
             if (to > from) {
-                sum += last->value * (double)(to - from);
-                held_ns += (double)(to - from);
+                *hold = (struct hold){ last->value, from, to };
+                *at = i;
+                return true;
             }
         }
         last = point;
     }
+    return false;
+}
+
+double lw_advice_mean(const struct lw_advice_window *window, const char *name,
+                      uint32_t process)
+{
+    double sum = 0, held_ns = 0;
+    struct hold hold;
+
+    for (size_t at = 0; next_hold(window, name, process, &at, &hold);) {
+        double ns = (double)(hold.to_ns - hold.from_ns);
+
+        sum += hold.value * ns;
+        held_ns += ns;
+    }
     return held_ns > 0 ? sum / held_ns : NAN;
+}
+
+double lw_advice_peak(const struct lw_advice_window *window, const char *name,
+                      uint64_t *when_ns)
+{
+    double peak = NAN;
+    struct hold hold;
+
+    for (size_t at = 0; next_hold(window, name, LW_NONE, &at, &hold);)
+        if (!(hold.value <= peak)) {
+            peak = hold.value;
+            *when_ns = hold.from_ns;
+        }
+    return peak;
+}
+
+struct lw_advice_window lw_advice_window_of(const struct lw_profile *profile,
+                                            const struct lw_step_track *track)
+{
+    return (struct lw_advice_window){
+        .profile = profile,
+        .start_ns = track->pieces[0].start_ns,
+        .end_ns = track->pieces[track->piece_count - 1].start_ns,
+    };
 }
 
 struct lw_advice_machine lw_advice_machine_of(const struct lw_profile *profile,
                                               const struct lw_step_track *track)
 {
-    const struct window w = {
-        .profile = profile,
-        .start_ns = track->pieces[0].start_ns,
-        .end_ns = track->pieces[track->piece_count - 1].start_ns,
-    };
+    const struct lw_advice_window w = lw_advice_window_of(profile, track);
     uint64_t pid = profile->processes[track->process].pid;
-    double limit = mean_of(&w, "container cpu limit [%]", LW_NONE) / 100;
-    double all = mean_of(&w, "machine cpu [%]", LW_NONE) / 100;
+    double limit = lw_advice_mean(&w, "container cpu limit [%]", LW_NONE) / 100;
+    double all = lw_advice_mean(&w, "machine cpu [%]", LW_NONE) / 100;
     struct lw_advice_machine machine = {
-        .cpus = mean_of(&w, "machine cpus", LW_NONE),
-        .own = mean_of(&w, "cpu [%]", track->process) / 100,
+        .cpus = lw_advice_mean(&w, "machine cpus", LW_NONE),
+        .own = lw_advice_mean(&w, "cpu [%]", track->process) / 100,
     };
 
     machine.family = machine.own;
@@ -63,7 +100,7 @@ struct lw_advice_machine lw_advice_machine_of(const struct lw_profile *profile,
         double its = NAN;
 
         if (profile->processes[i].parent_pid == pid)
-            its = mean_of(&w, "cpu [%]", i) / 100;
+            its = lw_advice_mean(&w, "cpu [%]", i) / 100;
         machine.family += isfinite(its) ? its : 0;
     }
     machine.others = all > machine.family ? all - machine.family : 0;

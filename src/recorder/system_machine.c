@@ -214,6 +214,34 @@ static bool find_limit(struct lw_system_reader *reader, pid_t pid, bool of_memor
     return found && !group->failure;
 }
 
+/* What the group with the limit uses. The files that it has cached count as its own too,
+ * but are given back before anything fails, so they are left out, as they are for the
+ * machine. */
+static bool read_used(struct lw_system_reader *reader, uint64_t *bytes)
+{
+    static const char *const keys[2][2] = { { "total_active_file ",
+                                              "total_inactive_file " },
+                                            { "active_file ", "inactive_file " } };
+    const struct lw_system_machine *machine = &reader->machine;
+    const char *folder = machine->memory_is_v2 ? "" : "/memory";
+    const char *group = machine->memory_group.len ? machine->memory_group.bytes : "";
+    const char *name =
+        machine->memory_is_v2 ? "memory.current" : "memory.usage_in_bytes";
+    struct lw_piece text, value;
+    uint64_t cached_bytes;
+
+    if (!read_group(reader, folder, group, name, 0, bytes))
+        return false;
+    if (!lw_system_read_path(reader, true, &text, "%s/fs/cgroup%s%s/memory.stat",
+                             reader->sys, folder, group))
+        return true;
+    for (size_t i = 0; i < 2; i++)
+        if (lw_piece_find(text, keys[machine->memory_is_v2][i], &value) &&
+            lw_piece_number(value, 0, &cached_bytes))
+            *bytes -= cached_bytes < *bytes ? cached_bytes : *bytes;
+    return true;
+}
+
 /* Limits are said once: they hardly ever change. */
 static bool look_at_container(struct lw_system_reader *reader, pid_t pid,
                               uint64_t now_ns)
@@ -237,12 +265,7 @@ static bool look_at_container(struct lw_system_reader *reader, pid_t pid,
                            limit))
             return false;
     }
-    return !machine->has_memory_limit ||
-           !read_group(reader, machine->memory_is_v2 ? "" : "/memory",
-                       group->len ? group->bytes : "",
-                       machine->memory_is_v2 ? "memory.current"
-                                             : "memory.usage_in_bytes",
-                       0, &used_bytes) ||
+    return !machine->has_memory_limit || !read_used(reader, &used_bytes) ||
            lw_system_add(reader, subject, "container memory used [bytes]", now_ns,
                          (double)used_bytes);
 }

@@ -275,6 +275,52 @@ def test_a_backward_begins_before_the_engine_does(
     assert grad.seconds < 0.1 <= backward.seconds
 
 
+REPLACED = """
+import gc, weakref, torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+class First(nn.Linear):
+    pass
+
+def grown(first):
+    class Second(nn.Module):  # made in the middle of the loop
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+        def forward(self, x):
+            return self.layers(x)
+    return Second()
+
+model = First(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for number, batch in enumerate(DataLoader(torch.ones(12, 3), batch_size=2)):
+    if number == 3:
+        gone = weakref.ref(model)
+        model = grown(model)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        gc.collect()
+        assert gone() is None
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_model_may_be_replaced_in_the_middle_of_the_training(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    """And its optimizer: nobody keeps the old one, and no step of the new is missed."""
+    phases = code(lapwing, torch_python, tmp_path, REPLACED)[1]
+    of = [p.of for p in phases if p.name == "forward"]
+    assert of == ["First"] * 3 + ["Second"] * 3
+    of = [p.of for p in phases if p.name == "optimizer"]
+    assert of == ["SGD"] * 3 + ["AdamW"] * 3
+    report = [lapwing, "report", "x.lap", "steps", "--by", "step", "--json"]
+    done = subprocess.run(report, cwd=tmp_path, text=True, capture_output=True)
+    assert len(json.loads(done.stdout)["rows"]) == 6
+
+
 CHILDREN = """
 import multiprocessing as mp
 def child(how):

@@ -266,7 +266,9 @@ TEST(the_tightest_limit_of_the_container_is_told)
     put(&world, "proc/42/cgroup", "0::/pod/job/leaf\n");
     put(&world, "sys/fs/cgroup/pod/memory.max", "9000\n");
     put(&world, "sys/fs/cgroup/pod/job/memory.max", "8000\n");
-    put(&world, "sys/fs/cgroup/pod/job/memory.current", "123\n");
+    put(&world, "sys/fs/cgroup/pod/job/memory.current", "5123\n");
+    put(&world, "sys/fs/cgroup/pod/job/memory.stat",
+        "anon 123\nfile 5000\nactive_anon 7\ninactive_file 2000\nactive_file 3000\n");
     put(&world, "sys/fs/cgroup/pod/job/leaf/memory.max", "max\n");
     put(&world, "sys/fs/cgroup/pod/job/leaf/cpu.max", "max 100000\n");
     put(&world, "sys/fs/cgroup/pod/cpu.max", "150000 100000\n");
@@ -280,7 +282,9 @@ TEST(the_tightest_limit_of_the_container_is_told)
     put_process(&world, 42, 1, 1, 1000, 1);
     put(&world, "proc/42/cgroup", "4:memory:/not/seen\n2:cpu,cpuacct:/not/seen\n");
     put(&world, "sys/fs/cgroup/memory/memory.limit_in_bytes", "7000\n");
-    put(&world, "sys/fs/cgroup/memory/memory.usage_in_bytes", "70\n");
+    put(&world, "sys/fs/cgroup/memory/memory.usage_in_bytes", "90\n");
+    put(&world, "sys/fs/cgroup/memory/memory.stat",
+        "active_file 1\ninactive_file 1\ntotal_inactive_file 20\n");
     put(&world, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
     put(&world, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     look(&world, 1, 42, S_NS);

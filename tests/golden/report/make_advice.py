@@ -16,6 +16,7 @@ WORKERS = "_MultiProcessingDataLoaderIter"
 NEXT = f"{LOOP}22 __next__@{TORCH}/utils/data/dataloader.py:700:708"
 FETCH = f"fetch@{TORCH}/utils/data/_utils/fetch.py:50:52 __getitem__@data.py:30:33"
 AUGMENT = FETCH + " augment@data.py:40:45"
+GB = 1 << 30
 IN_WORKER = f"_worker_loop@{TORCH}/utils/data/_utils/worker.py:200:349 "
 
 
@@ -25,6 +26,8 @@ def use(process: Process, cpus: int, own: float, others: float = 0) -> None:
     process.counter("machine cpus", START * MS, cpus)
     process.counter("machine cpu [%]", START * MS, 100 * (own + others))
     process.counter("cpu [%]", START * MS, 100 * own)
+    process.counter("machine memory [bytes]", START * MS, 16 * GB)
+    process.counter("machine memory used [bytes]", START * MS, 14 * GB)
 
 
 def train(loop: Loop, batches: int, data: float, made: float = 0) -> None:
@@ -47,6 +50,39 @@ def calm() -> list[Process]:
         loop.go(0.3, f"{LOOP}27 log_metrics@log.py:8:12")
     loop.data(0.1)
     use(process, 8, 1)
+    return [process]
+
+
+def crowded() -> list[Process]:
+    """The same, and for a second 15 of 16 GB were in use, of which the training had 12;
+    a GB was swapped out."""
+    (process,) = calm()
+    peak = (START + 800) * MS
+    process.counter("rss [bytes]", START * MS, 9 * GB)
+    process.counter("rss [bytes]", peak - 100 * MS, 12 * GB)
+    process.counter("machine memory used [bytes]", peak, 15 * GB)
+    process.counter("machine swap used [bytes]", peak, 1 * GB)
+    process.counter("machine memory used [bytes]", peak + 1000 * MS, 14 * GB)
+    return [process]
+
+
+def crowded_by_workers() -> list[Process]:
+    """200 steps of 10.4 ms in a container with 8 GB: the training has 2 of them, two
+    workers 2.75 each, once what they share is divided."""
+    processes = enough()
+    processes[0].counter("container memory limit [bytes]", START * MS, 8 * GB)
+    processes[0].counter("container memory used [bytes]", START * MS, 7.5 * GB)
+    for process, pss in zip(processes, (2, 2.75, 2.75), strict=True):
+        process.counter("rss [bytes]", START * MS, 5 * GB)
+        process.counter("pss [bytes]", START * MS, pss * GB)
+    return processes
+
+
+def crowded_by_others() -> list[Process]:
+    """Of the 16 GB that the machine has, 15 are in use, 2 of them by the training."""
+    (process,) = calm()
+    process.counter("pss [bytes]", START * MS, 2 * GB)
+    process.counter("machine memory used [bytes]", (START + 800) * MS, 15 * GB)
     return [process]
 
 
