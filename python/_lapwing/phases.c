@@ -23,21 +23,6 @@ uint32_t py_span_number(enum lw_agent_name_kind kind, const char *name, size_t l
     return intern(kind, "", 0, name, len);
 }
 
-LW_HOT void py_span_write(struct lw_calls_thread *calls, uint32_t number,
-                          uint64_t start_ticks, uint64_t end_ticks)
-{
-    struct lw_agent_record record = {
-        .kind = LW_RECORD_MARK,
-        .id = number,
-        /* What began before this recording, or before the fork, is cut there. */
-        .ticks = start_ticks > calls->first_ticks ? start_ticks : calls->first_ticks,
-        .node = lw_calls_current(calls),
-    };
-
-    record.value = end_ticks > record.ticks ? end_ticks - record.ticks : 0;
-    lw_calls_add_record(calls, &record);
-}
-
 void py_value_write(struct lw_calls_thread *calls, uint32_t number, double value)
 {
     struct lw_agent_record record = {

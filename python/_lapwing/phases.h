@@ -39,8 +39,20 @@ static inline uint64_t py_phase_begin(void)
 
 /* Put a span on the track of the calling thread, whose place is CALLS (py_session_enter or
  * py_session_place gave it). */
-void py_span_write(struct lw_calls_thread *calls, uint32_t number, uint64_t start_ticks,
-                   uint64_t end_ticks);
+static inline void py_span_write(struct lw_calls_thread *calls, uint32_t number,
+                                 uint64_t start_ticks, uint64_t end_ticks)
+{
+    struct lw_agent_record record = {
+        .kind = LW_RECORD_MARK,
+        .id = number,
+        /* What began before this recording, or before the fork, is cut there. */
+        .ticks = start_ticks > calls->first_ticks ? start_ticks : calls->first_ticks,
+        .node = lw_calls_current(calls),
+    };
+
+    record.value = end_ticks > record.ticks ? end_ticks - record.ticks : 0;
+    lw_calls_add_record(calls, &record);
+}
 
 /* A value of the counter NUMBER, now. */
 void py_value_write(struct lw_calls_thread *calls, uint32_t number, double value);

@@ -85,22 +85,27 @@ static inline bool is_same(const char *a, const char *b)
     return *a == *b;
 }
 
+LW_SELDOM static void learn_class(struct known_class *known, const char *phase,
+                                  PyTypeObject *type, const char *name)
+{
+    const char *dot = strrchr(name, '.'); /* a class made by C has its module's */
+
+    known->number = py_phase_number(phase, dot ? dot + 1 : name);
+    known->phase = phase;
+    known->type = strlen(name) < NAME_BYTES ? type : NULL;
+    if (known->type)
+        memcpy(known->name, name, strlen(name) + 1);
+}
+
 LW_HOT uint32_t py_steps_number(const char *phase, PyTypeObject *type)
 {
     const char *name = py_patch_get_slot(type, PY_SLOT_NAME);
     uintptr_t hash =
         ((uintptr_t)type >> 4) ^ ((uintptr_t)type >> 12) ^ (uintptr_t)phase;
     struct known_class *known = &known_classes[hash % KNOWN_CLASSES];
-    const char *dot;
 
-    if (known->type != type || known->phase != phase || !is_same(known->name, name)) {
-        dot = strrchr(name, '.'); /* a class made by C has its module's */
-        known->number = py_phase_number(phase, dot ? dot + 1 : name);
-        known->phase = phase;
-        known->type = strlen(name) < NAME_BYTES ? type : NULL;
-        if (known->type)
-            memcpy(known->name, name, strlen(name) + 1);
-    }
+    if (known->type != type || known->phase != phase || !is_same(known->name, name))
+        learn_class(known, phase, type, name);
     return known->number;
 }
 

@@ -43,7 +43,7 @@ struct py_open_range {
  * same calls. It is small: libraries that the program loads later need their share of the
  * memory that there is for such. */
 struct py_steps_thread {
-    uint32_t module_depth; /* calls of modules */
+    bool is_in_module;
     uint32_t inside; /* phases that keep to themselves what they call: data, fetch,
                             * backward (a checkpoint calls modules again) */
     uint64_t

@@ -20,7 +20,7 @@ static void end_fetch(struct py_steps_thread *thread, uint64_t now_ticks)
 }
 
 /* The class of a callable object, or the name of a function. */
-static uint32_t collate_number(PyObject *function)
+LW_SELDOM static uint32_t collate_number(PyObject *function)
 {
     PyObject *name = PyObject_GetAttrString(function, "__name__");
     const char *text =
@@ -63,29 +63,31 @@ static uint32_t fetch_number(PyObject *fetcher)
     return number;
 }
 
-/* Have FETCHER call its collate function through us; the number of its fetch, which is
- * known once that is so. */
-static uint32_t wrap_collate(PyObject *fetcher)
+/* Have FETCHER call FUNCTION, its collate function, through us; the number of its fetch. */
+LW_SELDOM static uint32_t wrap_collate(PyObject *fetcher, PyObject *function)
 {
-    PyObject *function = PyObject_GetAttr(fetcher, py_steps_names.collate_fn);
-    PyObject *wrapper = NULL;
-    uint32_t number;
+    uint32_t number = fetch_number(fetcher);
+    PyObject *wrapper = function ? py_steps_wrap(function, NULL, call_collate) : NULL;
 
-    if (function && py_steps_is_wrapper(function)) {
-        number = ((struct py_wrapper *)function)->fetch_number;
-        Py_DECREF(function);
-        return number;
-    }
-    number = fetch_number(fetcher);
-    if (function)
-        wrapper = py_steps_wrap(function, NULL, call_collate);
     if (wrapper) {
         ((struct py_wrapper *)wrapper)->fetch_number = number;
         (void)PyObject_SetAttr(fetcher, py_steps_names.collate_fn, wrapper);
     }
     Py_XDECREF(wrapper);
-    Py_XDECREF(function);
     PyErr_Clear();
+    return number;
+}
+
+/* The number of a fetch of FETCHER, which calls its collate function through us from now
+ * on. */
+static uint32_t prepare(PyObject *fetcher)
+{
+    PyObject *function = PyObject_GetAttr(fetcher, py_steps_names.collate_fn);
+    uint32_t number = function && py_steps_is_wrapper(function)
+                          ? ((struct py_wrapper *)function)->fetch_number
+                          : wrap_collate(fetcher, function);
+
+    Py_XDECREF(function);
     return number;
 }
 
@@ -99,7 +101,7 @@ LW_HOT static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
 
     thread->fetch_ticks = 0;
     if (py_session_is_on() && PyTuple_Size(args) > 0) {
-        thread->fetch_number = wrap_collate(PyTuple_GetItem(args, 0)); /* borrowed */
+        thread->fetch_number = prepare(PyTuple_GetItem(args, 0)); /* borrowed */
         thread->fetch_ticks = py_phase_begin();
     }
     thread->inside++;

@@ -34,7 +34,7 @@ static struct {
     const void *optimizer; /* that makes a step; compared, never followed */
     const void *turns[MOST_TURNS];
     uint32_t turn_count;
-} bounds;
+} bounds __attribute__((aligned(64)));
 
 /* ---- who asks ----------------------------------------------------------------------- */
 
@@ -125,22 +125,31 @@ static bool is_bounded_by_optimizer(void)
     return !bounds.by_step && !bounds.by_loader && bounds.on_step && ends_turns();
 }
 
+static bool has_sign(void)
+{
+    return bounds.by_step || bounds.by_loader || bounds.has_updated;
+}
+
+static bool is_bounded_by_call(void)
+{
+    bounds.calls += bounds.calls < UINT32_MAX;
+    return !has_sign() || bounds.calls > MOST_CALLS;
+}
+
 static bool is_bounded(enum py_step_bound what, bool *is_first)
 {
-    bool has_sign = bounds.by_step || bounds.by_loader || bounds.has_updated;
+    bool had_sign = has_sign();
 
     *is_first = false;
-    if (what == PY_BOUND_CALL) {
-        bounds.calls += bounds.calls < UINT32_MAX;
-        return !has_sign || bounds.calls > MOST_CALLS;
-    }
+    if (what == PY_BOUND_CALL)
+        return true; /* else nobody would ask */
     bounds.calls = 0;
     if (what == PY_BOUND_DATA)
         return is_bounded_by_data(is_first);
     if (what == PY_BOUND_OPTIMIZER)
         return is_bounded_by_optimizer();
     bounds.by_step = true;
-    *is_first = !has_sign;
+    *is_first = !had_sign;
     return true;
 }
 
@@ -175,6 +184,9 @@ LW_HOT bool py_steps_bound(enum py_step_bound what)
         atomic_store_explicit(&bounds.has_stepped_in_c, false, memory_order_relaxed);
         is_told = pass(PY_BOUND_STEP);
     }
+    /* Where there are better signs, orders are taken there too. */
+    if (what == PY_BOUND_CALL && !is_bounded_by_call())
+        return is_told;
     return pass(what) || is_told;
 }
 

@@ -107,7 +107,7 @@ LW_HOT static PyObject *move(py_keywords_function original, PyObject *self,
                              PyObject *args, PyObject *keywords)
 {
     const struct py_steps_thread *thread = &py_steps_thread;
-    bool is_told = thread->module_depth == 0 && thread->inside == 0;
+    bool is_told = !thread->is_in_module && thread->inside == 0;
     uint64_t start_ticks = is_told ? py_phase_begin() : 0;
     PyObject *result = original(self, args, keywords);
     uint64_t end_ticks = start_ticks ? lw_ticks_now(py_tracer.use_tsc) : 0;

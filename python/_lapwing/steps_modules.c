@@ -113,7 +113,7 @@ static enum gradient tensor_gradient(PyObject *value)
 }
 
 /* Whether gradients can flow back from RESULT: a tensor, or several. */
-static enum gradient result_gradient(PyObject *result)
+LW_SELDOM static enum gradient result_gradient(PyObject *result)
 {
     enum gradient best = tensor_gradient(result), one;
     PyObject *key, *value;
@@ -194,24 +194,35 @@ LW_HOT static void tell(PyObject *module, PyObject *result, uint64_t start_ticks
         PyErr_Restore(type, value, traceback);
 }
 
-LW_HOT static PyObject *call_module(PyObject *self, PyObject *args, PyObject *keywords)
+LW_HOT static __attribute__((noinline)) PyObject *call_outermost(PyObject *self,
+                                                                 PyObject *args,
+                                                                 PyObject *keywords)
 {
     struct py_steps_thread *thread = &py_steps_thread;
     uint64_t start_ticks = 0;
     PyObject *result;
 
-    if (thread->module_depth++ == 0 && thread->inside == 0 && py_session_is_on()) {
+    if (thread->inside == 0 && py_session_is_on()) {
         py_steps_bound(PY_BOUND_CALL);
         start_ticks = py_phase_begin();
     }
+    thread->is_in_module = true;
     result = torch.call(self, args, keywords);
-    thread->module_depth--;
+    thread->is_in_module = false;
     if (start_ticks) {
         tell(self, result, start_ticks);
         if (py_steps_classes_changed())
             py_steps_see_classes();
     }
     return result;
+}
+
+/* A model of a hundred modules is a hundred calls: one inside of another is a jump on to
+ * where it would have gone. */
+LW_HOT static PyObject *call_module(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    return py_steps_thread.is_in_module ? torch.call(self, args, keywords)
+                                        : call_outermost(self, args, keywords);
 }
 
 /* ---- classes ----------------------------------------------------------------------- */

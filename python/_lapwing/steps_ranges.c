@@ -42,7 +42,8 @@ static struct last_range {
 } last_ranges[PY_MOST_RANGES] __attribute__((aligned(64)));
 
 /* REST is CLASS '.' METHOD -> the number of the phase of CLASS. */
-static uint32_t range_number(uint32_t which, const char *rest, size_t rest_len)
+LW_SELDOM static uint32_t range_number(uint32_t which, const char *rest,
+                                       size_t rest_len)
 {
     const char *dot = strrchr(rest, '.');
     size_t len = dot ? (size_t)(dot - rest) : rest_len;

@@ -227,27 +227,6 @@ static void start_span(struct lw_calls_thread *thread, uint64_t now)
     thread->starts[depth] = now;
 }
 
-LW_HOT void lw_calls_add_record(struct lw_calls_thread *thread,
-                                const struct lw_agent_record *record)
-{
-    struct lw_agent_ring *ring = thread->ring;
-    struct lw_agent_record *place = (struct lw_agent_record *)(ring + 1);
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-
-    if (head - ring->cached_tail > thread->ring_mask) {
-        ring->cached_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-        if (head - ring->cached_tail > thread->ring_mask) {
-            lw_region_count_lost(thread->region, LW_LOST_RECORDS);
-            return;
-        }
-    }
-    place += head & thread->ring_mask;
-    *place = *record;
-    place->generation =
-        atomic_load_explicit(&thread->slot->generation, memory_order_relaxed);
-    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
-}
-
 static void end_span(struct lw_calls_thread *thread, uint32_t node, uint64_t now)
 {
     struct lw_agent_record record = { .kind = LW_RECORD_SPAN, .id = node };

@@ -17,6 +17,8 @@
 /* What runs a few times a step of a training, which has emptied the caches in between: such
  * functions lie together, on as few pages as they fill. */
 #define LW_HOT __attribute__((hot))
+/* And what those seldom need lies elsewhere. */
+#define LW_SELDOM __attribute__((noinline, cold))
 
 /* One thread's place in one region: private memory beside its shared slot. What a call
  * or a record needs comes first, in one cache line. */
@@ -61,8 +63,26 @@ void lw_calls_thread_before_fork(struct lw_calls_thread *thread);
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region);
 
 /* Append RECORD to the thread's ring, or count it as lost. */
-void lw_calls_add_record(struct lw_calls_thread *thread,
-                         const struct lw_agent_record *record);
+static inline void lw_calls_add_record(struct lw_calls_thread *thread,
+                                       const struct lw_agent_record *record)
+{
+    struct lw_agent_ring *ring = thread->ring;
+    struct lw_agent_record *place = (struct lw_agent_record *)(ring + 1);
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    if (head - ring->cached_tail > thread->ring_mask) {
+        ring->cached_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+        if (head - ring->cached_tail > thread->ring_mask) {
+            lw_region_count_lost(thread->region, LW_LOST_RECORDS);
+            return;
+        }
+    }
+    place += head & thread->ring_mask;
+    *place = *record;
+    place->generation =
+        atomic_load_explicit(&thread->slot->generation, memory_order_relaxed);
+    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+}
 
 static inline uint32_t lw_calls_current(const struct lw_calls_thread *thread)
 {
