@@ -43,8 +43,8 @@ struct py_open_range {
  * same calls. It is small: libraries that the program loads later need their share of the
  * memory that there is for such. */
 struct py_steps_thread {
-    bool is_in_module;
-    uint32_t inside; /* phases that keep to themselves what they call: data, fetch,
+    bool is_in_module; /* in a call of one, which may call others */
+    uint32_t inside;   /* phases that keep to themselves what they call: data, fetch,
                             * backward (a checkpoint calls modules again) */
     uint64_t
         fetch_ticks; /* start of the fetch that is running; 0: none, or collating */

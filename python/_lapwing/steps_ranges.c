@@ -17,14 +17,16 @@
 static newfunc torch_new;
 static destructor torch_finalize; /* NULL: the class has no __del__ */
 
+#define PREFIX(text) text, sizeof(text) - 1
+
 static const struct {
     char prefix[24];
     uint32_t prefix_len;
     const char *phase;
 } announced[PY_MOST_RANGES] = {
-    { "enumerate(DataLoader)#", 22, "data" },
-    { "Optimizer.step#", 15, "optimizer" },
-    { "Optimizer.zero_grad#", 20, "zero_grad" },
+    { PREFIX("enumerate(DataLoader)#"), "data" },
+    { PREFIX("Optimizer.step#"), "optimizer" },
+    { PREFIX("Optimizer.zero_grad#"), "zero_grad" },
 };
 
 enum { DATA, OPTIMIZER }; /* of those; zero_grad is the third */
@@ -64,8 +66,8 @@ LW_SELDOM static uint32_t range_number(uint32_t which, const char *rest,
     return number;
 }
 
-/* Whether LEN bytes are the same, eight at a time. What torch does between two phases leaves none of libc's
- * own in the cache. */
+/* Whether LEN bytes are the same, eight at a time. What torch does between two phases leaves
+ * none of libc's own in the cache. */
 static inline bool is_same(const char *a, const char *b, size_t len)
 {
     uint64_t word_a, word_b;
