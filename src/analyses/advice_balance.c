@@ -122,18 +122,10 @@ static bool add_finding(const struct looking *l, const struct group *group,
         .gain_high = MOST * saved,
     };
     struct lw_buf evidence;
-    bool done;
 
     lw_buf_init(&evidence, 0);
     describe(l, group, &evidence);
-    done = lw_buf_check(&evidence, err);
-    if (done) {
-        finding.evidence = evidence.bytes;
-        lw_advice_set_place(&finding, l->advice->profile, l->batches.hot.frame);
-        done = lw_advice_add(l->advice, &finding, err);
-    }
-    lw_buf_release(&evidence);
-    return done;
+    return lw_advice_add_at(l->advice, &finding, &evidence, l->batches.hot.frame, err);
 }
 
 /* Of each epoch's workers one may be slow: their cost is added up, and the worst is

@@ -71,6 +71,23 @@ double lw_advice_peak(const struct lw_advice_window *window, const char *name,
     return peak;
 }
 
+double lw_advice_at(const struct lw_profile *profile, const char *name,
+                    uint32_t process, uint64_t time_ns, uint64_t *since_ns)
+{
+    double value = NAN;
+
+    for (size_t i = 0; i < profile->counter_count; i++) {
+        const struct lw_counter_point *point = &profile->counters[i];
+
+        if (point->process == process && point->time_ns <= time_ns &&
+            strcmp(lw_profile_text(profile, point->name), name) == 0) {
+            value = point->value;
+            *since_ns = point->time_ns;
+        }
+    }
+    return value;
+}
+
 struct lw_advice_window lw_advice_window_of(const struct lw_profile *profile,
                                             const struct lw_step_track *track)
 {

@@ -23,6 +23,10 @@ double lw_advice_mean(const struct lw_advice_window *window, const char *name,
 double lw_advice_peak(const struct lw_advice_window *window, const char *name,
                       uint64_t *when_ns);
 
+/* What NAME was of PROCESS at a time, and since when; NAN: it was not counted yet. */
+double lw_advice_at(const struct lw_profile *profile, const char *name,
+                    uint32_t process, uint64_t time_ns, uint64_t *since_ns);
+
 struct lw_advice_machine {
     double cpus; /* of the machine, or what its container may use; NAN: not recorded */
     double own;  /* in use by the training's process, on average; NAN likewise */

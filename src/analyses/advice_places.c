@@ -193,3 +193,17 @@ void lw_advice_set_place(struct lw_finding *finding, const struct lw_profile *pr
     finding->file = lw_profile_text(profile, frame->file);
     finding->line = frame->line ? frame->line : frame->first_line;
 }
+
+bool lw_advice_add_at(struct lw_advice *advice, struct lw_finding *finding,
+                      struct lw_buf *evidence, lw_frame_id frame, struct lw_error *err)
+{
+    bool done = lw_buf_check(evidence, err);
+
+    if (done) {
+        finding->evidence = evidence->bytes;
+        lw_advice_set_place(finding, advice->profile, frame);
+        done = lw_advice_add(advice, finding, err);
+    }
+    lw_buf_release(evidence);
+    return done;
+}

@@ -35,4 +35,10 @@ void lw_advice_add_place(struct lw_buf *out, const struct lw_profile *profile,
 void lw_advice_set_place(struct lw_finding *finding, const struct lw_profile *profile,
                          lw_frame_id frame);
 
+/* Add FINDING with EVIDENCE, which is released in any case, and FRAME's line as the one to
+ * change; 0: none. */
+bool lw_advice_add_at(struct lw_advice *advice, struct lw_finding *finding,
+                      struct lw_buf *evidence, lw_frame_id frame, struct lw_error *err)
+    LW_MUST_CHECK;
+
 #endif

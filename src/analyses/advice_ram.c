@@ -60,18 +60,20 @@ static struct ram find_fullest(const struct lw_advice_window *window)
                : machine;
 }
 
-/* What PROCESS had then: its share of what it has in common with others, where that is
- * known. */
+/* What PROCESS had then, and of what it has in common with others only its share. The latter
+ * is not looked at as often, and changes less. */
 static double process_bytes(const struct looking *l, uint32_t process)
 {
-    const struct lw_advice_window then = { .profile = l->window.profile,
-                                           .start_ns = l->ram.time_ns,
-                                           .end_ns = l->ram.time_ns + 1 };
-    double bytes = lw_advice_mean(&then, "pss [bytes]", process);
+    const struct lw_profile *profile = l->window.profile;
+    uint64_t since_ns = 0, ignored;
+    double rss =
+        lw_advice_at(profile, "rss [bytes]", process, l->ram.time_ns, &ignored);
+    double pss =
+        lw_advice_at(profile, "pss [bytes]", process, l->ram.time_ns, &since_ns);
+    double rss_then = lw_advice_at(profile, "rss [bytes]", process, since_ns, &ignored);
+    double common = isnan(pss) ? 0 : fmax(rss_then - pss, 0);
 
-    if (isnan(bytes))
-        bytes = lw_advice_mean(&then, "rss [bytes]", process);
-    return isnan(bytes) ? 0 : bytes;
+    return isnan(rss) ? 0 : fmax(rss - common, 0);
 }
 
 static void find_owners(struct looking *l)
@@ -80,12 +82,14 @@ static void find_owners(struct looking *l)
     uint64_t pid = profile->processes[l->track->process].pid;
 
     for (uint32_t i = 0; i < profile->process_count; i++) {
-        double bytes = process_bytes(l, i);
+        const struct lw_process *process = &profile->processes[i];
+        bool is_over = process->end_ns && process->end_ns <= l->ram.time_ns;
+        double bytes = is_over ? 0 : process_bytes(l, i);
 
         l->ram.run_bytes += bytes;
         if (i == l->track->process) {
             l->ram.own_bytes = bytes;
-        } else if (profile->processes[i].parent_pid == pid && bytes > 0) {
+        } else if (process->parent_pid == pid && bytes > 0) {
             l->ram.worker_bytes += bytes;
             l->ram.worker_count++;
         }
@@ -153,20 +157,15 @@ static bool add_finding(const struct looking *l, struct lw_advice *advice,
                                   .gain_high = NAN };
     struct lw_batches batches;
     struct lw_buf evidence;
-    bool done;
+    bool done = lw_batches_init(&batches, advice, l->track, err);
 
-    lw_buf_init(&evidence, 0);
-    describe(l, &evidence);
-    done = lw_batches_init(&batches, advice, l->track, err) &&
-           lw_buf_check(&evidence, err);
     if (done) {
-        finding.evidence = evidence.bytes;
-        if (!is_of_others(&l->ram))
-            lw_advice_set_place(&finding, advice->profile, batches.loop.frame);
-        done = lw_advice_add(advice, &finding, err);
+        lw_buf_init(&evidence, 0);
+        describe(l, &evidence);
+        done = lw_advice_add_at(advice, &finding, &evidence,
+                                is_of_others(&l->ram) ? 0 : batches.loop.frame, err);
     }
     lw_batches_release(&batches);
-    lw_buf_release(&evidence);
     return done;
 }
 

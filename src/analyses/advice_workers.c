@@ -104,7 +104,6 @@ static bool look_at(struct lw_advice *advice, struct looking *l, struct lw_error
                                             "persistent_workers=True)" };
     double whole_ns = (double)lw_advice_track_ns(l->track), cost;
     struct lw_buf evidence;
-    bool done;
 
     if (l->batches.worker_count <= l->batches.at_a_time)
         return true; /* they stayed, or there are none */
@@ -116,16 +115,9 @@ static bool look_at(struct lw_advice *advice, struct looking *l, struct lw_error
         return true;
     lw_buf_init(&evidence, 0);
     describe(l, &evidence);
-    done = lw_buf_check(&evidence, err);
-    if (done) {
-        finding.evidence = evidence.bytes;
-        finding.gain_low = LEAST * cost;
-        finding.gain_high = cost;
-        lw_advice_set_place(&finding, advice->profile, l->batches.loop.frame);
-        done = lw_advice_add(advice, &finding, err);
-    }
-    lw_buf_release(&evidence);
-    return done;
+    finding.gain_low = LEAST * cost;
+    finding.gain_high = cost;
+    return lw_advice_add_at(advice, &finding, &evidence, l->batches.loop.frame, err);
 }
 
 static bool look(struct lw_advice *advice, struct lw_error *err)

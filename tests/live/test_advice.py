@@ -15,6 +15,8 @@ import re
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +29,20 @@ PROGRAM = PROGRAMS / "advice" / "training.py"
 ROUNDS = 5  # of each way, in turn
 
 
-def line_of(text: str) -> int:
+def line_of(text: str, program: Path = PROGRAM) -> int:
     """Of the line of the program that holds TEXT."""
-    lines = PROGRAM.read_text().splitlines()
+    lines = program.read_text().splitlines()
     return 1 + next(i for i, line in enumerate(lines) if text in line)
 
 
 def advise(lapwing: str, folder: Path, *words: str) -> dict[str, Any]:
     """The findings of a run of the program, by their rules."""
     run = [lapwing, "run", "-q", "-o", "x.lap", sys.executable, str(PROGRAM), *words]
+    return findings(lapwing, folder, run)
+
+
+def findings(lapwing: str, folder: Path, run: list[str]) -> dict[str, Any]:
+    """Those of what RUN, a command, leaves as x.lap."""
     subprocess.run(run, cwd=folder, check=True, capture_output=True, timeout=300)
     report = [lapwing, "report", "x.lap", "advice", "--json"]
     found = json.loads(subprocess.check_output(report, cwd=folder, text=True))
@@ -128,6 +135,48 @@ def test_a_worker_that_is_slower_than_the_others_is_named(
     found = advise(lapwing, tmp_path, "uneven")["balance"]
     assert "the slowest paces all" in found["change"]
     check_gain(found, "uneven")
+
+
+@contextmanager
+def memory_group(limit: int) -> Iterator[Path]:
+    """A control group with so much memory, below our own."""
+    text = Path("/proc/self/cgroup").read_text()
+    old, new = (re.search(rf"^\d+:{of}:/?(.*)$", text, re.M) for of in ("memory", ""))
+    root = Path("/sys/fs/cgroup", "memory" if old else "")
+    own = old or new
+    group = root / (own[1] if own else "") / f"lapwing-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        name = "memory.limit_in_bytes" if old else "memory.max"
+        if not (group / name).exists():
+            pytest.skip("control groups of this one have no limit of memory")
+        (group / name).write_text(str(limit))
+        yield group
+    finally:
+        group.rmdir()
+
+
+@pytest.mark.parametrize("share", [0.88, 0.6])
+def test_memory_that_is_nearly_full_is_told_with_who_has_it(
+    lapwing: str, tmp_path: Path, share: float
+) -> None:
+    """The program holds SHARE of what there is; torch and Lapwing have some, too."""
+    limit = 1 << 30
+    program = PROGRAM.with_name("hungry.py")
+    with memory_group(limit) as group:
+        enter = f'echo $$ >"{group}/cgroup.procs" && exec "$@"'
+        words = [sys.executable, str(program), str(int(share * limit))]
+        run = ["sh", "-c", enter, "sh", lapwing, "run", "-q", "-o", "x.lap", *words]
+        found = findings(lapwing, tmp_path, run)
+    assert ("ram" in found) == (share > 0.8)
+    if "ram" in found:
+        assert "Take less memory" in found["ram"]["change"]
+        says = r"the container had (0\.9\d GB|9\d\d MB) of its 1\.00 GB"
+        assert re.search(says, found["ram"]["evidence"])
+        assert found["ram"]["line"] == line_of("# the loop", program)
 
 
 @only_long

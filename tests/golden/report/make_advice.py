@@ -68,20 +68,24 @@ def crowded() -> list[Process]:
 
 def crowded_by_workers() -> list[Process]:
     """200 steps of 10.4 ms in a container with 8 GB: the training has 2 of them, two
-    workers 2.75 each, once what they share is divided."""
+    workers 2.75 each, once what they share is divided, as it was when each had 1 GB
+    less."""
     processes = enough()
-    processes[0].counter("container memory limit [bytes]", START * MS, 8 * GB)
-    processes[0].counter("container memory used [bytes]", START * MS, 7.5 * GB)
+    training = processes[0]
+    training.counter("container memory limit [bytes]", START * MS, 8 * GB)
+    training.counter("container memory used [bytes]", START * MS, 4 * GB)
+    training.counter("container memory used [bytes]", (START + 100) * MS, 7.5 * GB)
     for process, pss in zip(processes, (2, 2.75, 2.75), strict=True):
-        process.counter("rss [bytes]", START * MS, 5 * GB)
-        process.counter("pss [bytes]", START * MS, pss * GB)
+        process.counter("rss [bytes]", START * MS, 4 * GB)
+        process.counter("pss [bytes]", START * MS, (pss - 1) * GB)
+        process.counter("rss [bytes]", (START + 100) * MS, 5 * GB)
     return processes
 
 
 def crowded_by_others() -> list[Process]:
     """Of the 16 GB that the machine has, 15 are in use, 2 of them by the training."""
     (process,) = calm()
-    process.counter("pss [bytes]", START * MS, 2 * GB)
+    process.counter("rss [bytes]", START * MS, 2 * GB)
     process.counter("machine memory used [bytes]", (START + 800) * MS, 15 * GB)
     return [process]
 
