@@ -9,6 +9,8 @@
 
 #include "steps.h"
 
+static newfunc torch_new; /* of fetchers, and of both kinds of iterators */
+
 /* ---- fetch and collate ------------------------------------------------------------- */
 
 /* "fetch" ends where "collate" begins: neither is in the other. */
@@ -64,7 +66,7 @@ static uint32_t fetch_number(PyObject *fetcher)
 }
 
 /* Have FETCHER call FUNCTION, its collate function, through us; the number of its fetch. */
-LW_SELDOM static uint32_t wrap_collate(PyObject *fetcher, PyObject *function)
+static uint32_t wrap_collate(PyObject *fetcher, PyObject *function)
 {
     uint32_t number = fetch_number(fetcher);
     PyObject *wrapper = function ? py_steps_wrap(function, NULL, call_collate) : NULL;
@@ -78,17 +80,34 @@ LW_SELDOM static uint32_t wrap_collate(PyObject *fetcher, PyObject *function)
     return number;
 }
 
+/* The fetcher that was used last, nearly always the next one too: compared, never
+ * followed. */
+static struct {
+    const PyObject *fetcher;
+    uint32_t number;
+} last_fetch;
+
+/* Another one, in its place in memory perhaps. */
+static PyObject *new_fetcher(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    last_fetch.fetcher = NULL;
+    return py_patch_new(torch_new, type, args, keywords);
+}
+
 /* The number of a fetch of FETCHER, which calls its collate function through us from now
  * on. */
-static uint32_t prepare(PyObject *fetcher)
+LW_SELDOM static uint32_t prepare(PyObject *fetcher)
 {
     PyObject *function = PyObject_GetAttr(fetcher, py_steps_names.collate_fn);
-    uint32_t number = function && py_steps_is_wrapper(function)
-                          ? ((struct py_wrapper *)function)->fetch_number
-                          : wrap_collate(fetcher, function);
+    bool is_heard_of =
+        py_patch_get_slot(Py_TYPE(fetcher), PY_SLOT_NEW) == (void *)new_fetcher;
 
+    last_fetch.number = function && py_steps_is_wrapper(function)
+                            ? ((struct py_wrapper *)function)->fetch_number
+                            : wrap_collate(fetcher, function);
+    last_fetch.fetcher = is_heard_of ? fetcher : NULL;
     Py_XDECREF(function);
-    return number;
+    return last_fetch.number;
 }
 
 LW_HOT static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
@@ -101,7 +120,10 @@ LW_HOT static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
 
     thread->fetch_ticks = 0;
     if (py_session_is_on() && PyTuple_Size(args) > 0) {
-        thread->fetch_number = prepare(PyTuple_GetItem(args, 0)); /* borrowed */
+        PyObject *fetcher = PyTuple_GetItem(args, 0); /* borrowed */
+
+        thread->fetch_number =
+            fetcher == last_fetch.fetcher ? last_fetch.number : prepare(fetcher);
         thread->fetch_ticks = py_phase_begin();
     }
     thread->inside++;
@@ -114,8 +136,6 @@ LW_HOT static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
 }
 
 /* ---- passes -------------------------------------------------------------------------- */
-
-static newfunc torch_new; /* of both kinds of iterators */
 
 static void tell_pass(PyTypeObject *iterator)
 {
@@ -141,13 +161,14 @@ static PyObject *call_reset(struct py_wrapper *wrapper, PyObject *args,
     return PyObject_Call(wrapper->function, args, keywords);
 }
 
-static bool hook_iterator(PyObject *torch, const char *path)
-{
-    return py_steps_hook_slot(torch, path, PY_SLOT_NEW, (void *)torch_new,
-                              (void *)new_iterator);
-}
-
 /* ---- putting it in place ------------------------------------------------------------- */
+
+static bool hook_new(PyObject *torch, const char *path, newfunc ours)
+{
+    torch_new = (newfunc)PyType_GetSlot(&PyBaseObject_Type, Py_tp_new);
+    return py_steps_hook_slot(torch, path, PY_SLOT_NEW, (void *)torch_new,
+                              (void *)ours);
+}
 
 static bool wrap(PyObject *torch, const char *path, const char *name,
                  py_wrapped_call *call)
@@ -166,11 +187,14 @@ static bool wrap(PyObject *torch, const char *path, const char *name,
 
 bool py_steps_hook_batches(PyObject *torch)
 {
-    bool maps =
-        wrap(torch, "utils.data._utils.fetch._MapDatasetFetcher", "fetch", call_fetch);
-    bool iterates = wrap(torch, "utils.data._utils.fetch._IterableDatasetFetcher",
-                         "fetch", call_fetch);
+    static const char map[] = "utils.data._utils.fetch._MapDatasetFetcher";
+    static const char iterable[] = "utils.data._utils.fetch._IterableDatasetFetcher";
+    bool maps = wrap(torch, map, "fetch", call_fetch);
+    bool iterates = wrap(torch, iterable, "fetch", call_fetch);
 
+    /* Where that cannot be, every fetch looks for its collate function. */
+    (void)hook_new(torch, map, new_fetcher);
+    (void)hook_new(torch, iterable, new_fetcher);
     return maps && iterates;
 }
 
@@ -179,10 +203,8 @@ bool py_steps_hook_passes(PyObject *torch)
     static const char single[] = "utils.data.dataloader._SingleProcessDataLoaderIter";
     static const char workers[] =
         "utils.data.dataloader._MultiProcessingDataLoaderIter";
-    bool singles, multiples;
+    bool singles = hook_new(torch, single, new_iterator);
+    bool multiples = hook_new(torch, workers, new_iterator);
 
-    torch_new = (newfunc)PyType_GetSlot(&PyBaseObject_Type, Py_tp_new);
-    singles = hook_iterator(torch, single);
-    multiples = hook_iterator(torch, workers);
     return singles && multiples && wrap(torch, workers, "_reset", call_reset);
 }

@@ -193,9 +193,8 @@ LW_HOT static void end_range(PyObject *range)
         /* What is inside a batch's making is its own. */
         if (thread->inside == 0) {
             py_steps_write(ended.number, ended.start_ticks, now_ticks);
-            if (!is_data(ended.announced))
-                py_steps_boundary(now_ticks);
             if (ended.announced == OPTIMIZER) {
+                py_steps_boundary(now_ticks);
                 py_ops_step_bound(PY_OPS_OPTIMIZER);
                 py_steps_bound(PY_BOUND_OPTIMIZER);
             }
