@@ -132,7 +132,7 @@ LW_HOT static void open_range(PyObject *range, const char *name, size_t len,
 {
     struct py_steps_thread *thread = &py_steps_thread;
     uint32_t stale = find_range(thread, range);
-    uint32_t number, which = recognize(name, len, &number);
+    uint32_t number = 0, which = recognize(name, len, &number);
 
     if (stale) /* ended in another thread, and its memory is in use again */
         close_ranges(thread, stale - 1);
