@@ -246,8 +246,10 @@ static const char *name_from_there(const struct lw_profile *profile, const char 
 static void add_gain(struct lw_buf *out, const struct lw_finding *finding)
 {
     int decimals = finding->gain_high < WHOLE_PERCENT ? 1 : 0;
+    double scale = decimals ? 1000 : 100;
+    double low = round(finding->gain_low * scale) / scale + 0.0; /* never "-0" */
 
-    lw_buf_addf(out, "%.*f to %.*f %%", decimals, finding->gain_low * 100, decimals,
+    lw_buf_addf(out, "%.*f to %.*f %%", decimals, low * 100, decimals,
                 finding->gain_high * 100);
 }
 

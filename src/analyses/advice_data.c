@@ -69,14 +69,19 @@ static bool add_finding(struct looking *l, struct lw_finding *finding,
     return lw_advice_add(l->advice, finding, err);
 }
 
+/* What of the whole training is saved if a step takes STEP_NS. */
+static double saved_share(const struct looking *l, double step_ns)
+{
+    return (1 - step_ns / l->batches.step_ns) * l->batches.train_share;
+}
+
 static bool advise_workers(struct looking *l, struct lw_error *err)
 {
     const struct lw_batches *b = &l->batches;
     double start = START_NS / (double)lw_advice_track_ns(l->track);
-    double worst = (1 - l->plan.worst_ns / b->step_ns) * b->train_share - start;
     struct lw_finding finding = {
-        .gain_low = fmax(worst, 0),
-        .gain_high = (1 - l->plan.best_ns / b->step_ns) * b->train_share,
+        .gain_low = saved_share(l, l->plan.worst_ns) - start,
+        .gain_high = saved_share(l, l->plan.best_ns),
     };
 
     lw_buf_addf(&l->change, "Have %.0f worker%s make the batches: DataLoader(..., ",
@@ -118,7 +123,7 @@ static bool is_interrupted(const struct looking *l)
 static bool look_at(struct looking *l, struct lw_error *err)
 {
     const struct lw_batches *b = &l->batches;
-    double best;
+    double best, worst;
 
     if (b->step_count == 0 || b->data_ns < WAIT_SHARE * b->step_ns ||
         b->by_itself == b->by_workers)
@@ -131,8 +136,10 @@ static bool look_at(struct looking *l, struct lw_error *err)
     if (is_interrupted(l))
         return true;
     lw_workers_plan_init(&l->plan, b, &l->machine);
-    best = (1 - l->plan.best_ns / b->step_ns) * b->train_share;
-    if (best >= GAIN_SHARE && l->plan.workers > (double)b->at_a_time)
+    best = saved_share(l, l->plan.best_ns);
+    worst = saved_share(l, l->plan.worst_ns);
+    if (best >= GAIN_SHARE && best + worst > 0 &&
+        l->plan.workers > (double)b->at_a_time)
         return advise_workers(l, err);
     if (l->plan.lacks_cpus && b->hot_is_own &&
         b->data_ns / b->step_ns * b->train_share >= GAIN_SHARE)

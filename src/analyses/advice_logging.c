@@ -7,6 +7,7 @@
  * condition; what belongs to torch itself (clipping, schedulers, scalers) is no finding,
  * whoever calls it. */
 
+#include <math.h>
 #include <string.h>
 
 #include "analyses/advice_places.h"
@@ -18,6 +19,7 @@
 #define WHOLE_SHARE 0.02 /* and of the whole training: evaluation may be rare */
 #define DOUBT 0.5        /* a share of samples that may be off by half is none */
 #define RARER 0.1        /* a tenth as often */
+#define AFTERMATH 1.25   /* with what it leaves to the collector and in the caches */
 #define TOOLS \
     0.5 /* of a call's time in torch's own parts of a training: it is theirs */
 
@@ -140,7 +142,7 @@ static bool add_finding(struct looking *l, const struct lw_called *call, double 
     struct lw_finding finding = {
         .rule = &lw_advice_rule_logging,
         .gain_low = (share - error) * other * (1 - RARER),
-        .gain_high = (share + error < 1 ? share + error : 1) * other,
+        .gain_high = fmin(fmin(share + error, 1) * other * AFTERMATH, 1),
     };
     struct lw_buf change, evidence;
     bool done;

@@ -6,7 +6,8 @@
 
 #define CLOSE 0.8        /* workers busier than that have no room for a slow batch */
 #define MOST_WORKERS 16  /* beyond, those who wait for a disk wait in line */
-#define SLOWER 1.15      /* what everything loses when more runs beside it */
+#define SLOWER 1.15      /* what everything loses when more runs beside it ... */
+#define SHARED 1.5       /* ... on what may be the other half of its own core */
 #define PACKING 1.2      /* what a batch costs more in a worker than in the training */
 #define SEND_NS 1e5      /* what taking a batch from a worker costs at least ... */
 #define SEND_MOST_NS 1e6 /* ... and at most, for batches of usual size */
@@ -29,14 +30,18 @@ void lw_workers_plan_init(struct lw_workers_plan *plan,
     double room =
         b->on_cpu > 0 ? (cpus - fmin(rest_cpus, 1)) / b->on_cpu : MOST_WORKERS;
     double needed = ceil(make_ns / rest_ns);
+    double slower;
 
     needed += make_ns > CLOSE * needed * rest_ns;
     plan->workers = fmax(floor(fmin(fmin(needed, room), MOST_WORKERS)), 1);
     plan->best_ns = longest(rest_ns + (b->by_workers ? 0 : SEND_NS * b->each),
                             make_ns / plan->workers, work_ns / cpus);
     plan->lacks_cpus = needed > plan->workers || plan->best_ns <= work_ns / cpus;
+    /* Two processors may be one core, and in a virtual machine nobody says so. */
+    slower =
+        work_ns / plan->best_ns + machine->others > machine->cpus / 2 ? SHARED : SLOWER;
     plan->worst_ns =
-        longest(rest_ns * SLOWER + (b->by_workers ? 0 : SEND_MOST_NS * b->each),
-                make_ns * SLOWER * (b->by_workers ? 1 : PACKING) / plan->workers,
-                work_ns * SLOWER / cpus);
+        longest(rest_ns * slower + (b->by_workers ? 0 : SEND_MOST_NS * b->each),
+                make_ns * slower * (b->by_workers ? 1 : PACKING) / plan->workers,
+                work_ns * slower / cpus);
 }

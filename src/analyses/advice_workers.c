@@ -16,6 +16,7 @@
 
 #define GAIN_SHARE 0.02 /* of the whole training; less is within what runs differ by */
 #define LEAST 0.6       /* of the cost: epochs begin with a wait in any case */
+#define MOST 1.3        /* of it: new workers are slow at first, and all else waits */
 
 struct looking {
     const struct lw_advice *advice;
@@ -116,7 +117,7 @@ static bool look_at(struct lw_advice *advice, struct looking *l, struct lw_error
     lw_buf_init(&evidence, 0);
     describe(l, &evidence);
     finding.gain_low = LEAST * cost;
-    finding.gain_high = cost;
+    finding.gain_high = fmin(MOST * cost, 1);
     return lw_advice_add_at(advice, &finding, &evidence, l->batches.loop.frame, err);
 }
 

@@ -26,7 +26,7 @@ from recording import PROGRAMS
 IS_LONG = bool(os.environ.get("LAPWING_LONG"))
 only_long = pytest.mark.skipif(not IS_LONG, reason="LAPWING_LONG is not set")
 PROGRAM = PROGRAMS / "advice" / "training.py"
-ROUNDS = 5  # of each way, in turn
+ROUNDS = 15  # of each way, in turn
 
 
 def line_of(text: str, program: Path = PROGRAM) -> int:
@@ -57,16 +57,26 @@ def findings(lapwing: str, folder: Path, run: list[str]) -> dict[str, Any]:
             "gain_high",
         }
         if row["gain_low"] is not None:
-            assert 0 <= row["gain_low"] <= row["gain_high"] < 1
+            assert -1 < row["gain_low"] <= row["gain_high"] <= 1
     return {row["rule"]: row for row in found["rows"]}
 
 
+def advised(lapwing: str, folder: Path, rule: str, cause: str) -> Any:
+    """What RULE finds of the program. Where the gain will be checked, the middle one of
+    three runs: who else uses the machine slows one kind of work more than another."""
+    found = []
+    for number in range(3 if IS_LONG else 1):
+        (folder / str(number)).mkdir()
+        found.append(advise(lapwing, folder / str(number), cause)[rule])
+    return sorted(found, key=lambda row: row["gain_low"] or 0)[len(found) // 2]
+
+
 def check_gain(found: dict[str, Any], cause: str, *words: str) -> None:
-    """The cure saves as much as was said. Medians of loops that take turns."""
+    """The cure saves as much as was said: in half of the rounds more, in half less."""
     command = [sys.executable, str(PROGRAM), cause, "--both", str(ROUNDS), *words]
     seconds = json.loads(subprocess.check_output(command, text=True, timeout=600))
-    ill = statistics.median(seconds["ill"])
-    gain = 1 - statistics.median(seconds["cured"]) / ill
+    pairs = zip(seconds["ill"], seconds["cured"], strict=True)
+    gain = statistics.median(1 - cured / ill for ill, cured in pairs)
     assert found["gain_low"] <= gain <= found["gain_high"], (found, seconds)
 
 
@@ -79,7 +89,7 @@ def test_a_training_without_a_cause_gets_no_advice(
 def test_a_logger_is_named_with_the_line_that_calls_it(
     lapwing: str, tmp_path: Path
 ) -> None:
-    found = advise(lapwing, tmp_path, "logging")["logging"]
+    found = advised(lapwing, tmp_path, "logging", "logging")
     assert "log_metrics" in found["change"]
     assert found["file"].endswith("training.py")
     assert found["line"] == line_of("the line that logs")
@@ -91,7 +101,7 @@ def test_a_logger_is_named_with_the_line_that_calls_it(
 def test_who_makes_its_batches_itself_gets_a_worker_if_there_is_a_processor(
     lapwing: str, tmp_path: Path
 ) -> None:
-    found = advise(lapwing, tmp_path, "data")["data"]
+    found = advised(lapwing, tmp_path, "data", "data")
     assert "num_workers=0" in found["evidence"]
     assert f"augment (training.py:{line_of('# smoothing')})" in found["evidence"]
     if found["gain_low"] is None:
@@ -108,7 +118,7 @@ def test_who_makes_its_batches_itself_gets_a_worker_if_there_is_a_processor(
 def test_too_few_workers_are_told_how_many_would_do(
     lapwing: str, tmp_path: Path
 ) -> None:
-    found = advise(lapwing, tmp_path, "storage")["data"]
+    found = advised(lapwing, tmp_path, "data", "storage")
     assert "one of 1 worker makes" in found["evidence"]
     assert "__getitem__" in found["evidence"]
     workers = re.search(r"num_workers=(\d+)", found["change"])
@@ -120,7 +130,7 @@ def test_too_few_workers_are_told_how_many_would_do(
 def test_workers_that_are_started_anew_each_epoch_are_to_be_kept(
     lapwing: str, tmp_path: Path
 ) -> None:
-    found = advise(lapwing, tmp_path, "anew")["workers"]
+    found = advised(lapwing, tmp_path, "workers", "anew")
     assert "persistent_workers=True" in found["change"]
     assert "in 7 epochs after the first" in found["evidence"]
     assert found["line"] == line_of("# the loop")
@@ -132,7 +142,7 @@ def test_workers_that_are_started_anew_each_epoch_are_to_be_kept(
 def test_a_worker_that_is_slower_than_the_others_is_named(
     lapwing: str, tmp_path: Path
 ) -> None:
-    found = advise(lapwing, tmp_path, "uneven")["balance"]
+    found = advised(lapwing, tmp_path, "balance", "uneven")
     assert "the slowest paces all" in found["change"]
     check_gain(found, "uneven")
 
@@ -185,5 +195,8 @@ def test_who_has_made_the_change_is_not_told_again(
     lapwing: str, tmp_path: Path, cause: str
 ) -> None:
     rules = {"storage": "data", "anew": "workers", "uneven": "balance"}
-    found = advise(lapwing, tmp_path, cause, "--cured")
-    assert rules.get(cause, cause) not in found
+    rule = rules.get(cause, cause)
+    found = advised(lapwing, tmp_path, rule, cause)
+    workers = re.search(r"num_workers=(\d+)", found["change"])
+    words = ["--workers", workers[1]] if workers else []
+    assert rule not in advise(lapwing, tmp_path, cause, "--cured", *words)

@@ -84,7 +84,7 @@ def log_metrics(model: nn.Module, history: list[float]) -> str:
     """Statistics of all weights and the whole history, as loggers write them."""
     record = {"history": history}
     for name, value in model.named_parameters():
-        record[name] = [float(q) for q in value.detach().abs().flatten()[:400]]
+        record[name] = [float(q) for q in value.detach().abs().flatten()[:200]]
     return json.dumps(record)
 
 
