@@ -44,18 +44,18 @@ static pid_t start_with(char *variable)
         execve("/bin/sleep", argv, environment);
         _exit(1);
     }
-    for (char *text = NULL; !text;) { /* until it has replaced itself */
-        char path[40], name[16] = "";
+    /* Its name is the new one before its environment is. */
+    for (bool is_there = false; !is_there;) {
+        char path[40], seen[100] = "";
         FILE *file;
 
-        snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+        snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
         file = fopen(path, "r");
-        text = file && fgets(name, sizeof(name), file) && strcmp(name, "sleep\n") == 0
-                   ? name
-                   : NULL;
+        is_there = file && fread(seen, 1, sizeof(seen) - 1, file) > 0 &&
+                   strcmp(seen, variable) == 0;
         if (file)
             fclose(file);
-        if (!text)
+        if (!is_there)
             usleep(1000);
     }
     return pid;
