@@ -148,8 +148,9 @@ struct lw_agent_thread {
 };
 
 /* free -> live (agent) -> ended (agent, when the thread exits) -> read (recorder, after
- * its last look) -> live again with a larger generation. A slot keeps its nodes and
- * their counts, so a new thread's share is what was added since the recorder's last
+ * its last look) -> live again with a larger generation. A new thread gets the first slot
+ * that is free or read: none is in use after one that never was. A slot keeps its nodes
+ * and their counts, so a new thread's share is what was added since the recorder's last
  * look at the old one. */
 enum lw_agent_thread_state {
     LW_THREAD_FREE = 0,

@@ -139,6 +139,15 @@ struct lw_agent_thread *lw_shared_thread(const struct lw_shared *shared, uint32_
            slot;
 }
 
+uint32_t lw_shared_slots_used(const struct lw_shared *shared, uint32_t known)
+{
+    while (known < shared->thread_slots &&
+           atomic_load_explicit(&lw_shared_thread(shared, known)->state,
+                                memory_order_acquire) != LW_THREAD_FREE)
+        known++;
+    return known;
+}
+
 struct lw_agent_ring *lw_shared_ring(const struct lw_shared *shared, uint32_t slot)
 {
     lw_assert(slot < shared->thread_slots);

@@ -51,6 +51,9 @@ static inline struct lw_agent_header *lw_shared_header(const struct lw_shared *s
 
 /* SLOT is below thread_slots. */
 struct lw_agent_thread *lw_shared_thread(const struct lw_shared *shared, uint32_t slot);
+/* How many slots have been in use, ever: agents take the first that is free. KNOWN of them
+ * were so at the last look. */
+uint32_t lw_shared_slots_used(const struct lw_shared *shared, uint32_t known);
 struct lw_agent_ring *lw_shared_ring(const struct lw_shared *shared, uint32_t slot);
 /* Record number N (since the beginning) of a ring. */
 struct lw_agent_record *lw_shared_record(struct lw_agent_ring *ring,

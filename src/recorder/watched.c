@@ -290,7 +290,7 @@ static bool write_changes(struct lw_watched *watched,
  * time, so a thread counts as quiet only when it has been so for two rounds. */
 static void start_round(struct lw_watched *watched, bool is_last)
 {
-    for (uint32_t slot = 0; slot < watched->shared.thread_slots; slot++) {
+    for (uint32_t slot = 0; slot < watched->slot_count; slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
 
         thread->has_news = false;
@@ -335,15 +335,16 @@ static bool scan_blocks(struct lw_watched *watched,
     return true;
 }
 
+/* IS_IDLE: no ring had a record. */
 static bool tell_all_running(struct lw_watched *watched,
                              const struct lw_tree_context *context,
-                             const struct lw_watched_look *look, struct lw_error *err)
+                             const struct lw_watched_look *look, bool is_idle,
+                             struct lw_error *err)
 {
     const struct lw_shared *shared = &watched->shared;
-    bool is_idle = true;
     uint64_t now;
 
-    for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
+    for (uint32_t slot = 0; slot < watched->slot_count; slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
 
         if (!thread->is_known)
@@ -360,7 +361,7 @@ static bool tell_all_running(struct lw_watched *watched,
         watched->is_replaced = image != 0 && image != watched->image;
     }
     now = look->end_ticks ? look->end_ticks : lw_calibration_now(shared->clock);
-    for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
+    for (uint32_t slot = 0; slot < watched->slot_count; slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
 
         if (thread->is_known && !thread->is_over && !watched->is_replaced &&
@@ -373,14 +374,15 @@ static bool tell_all_running(struct lw_watched *watched,
 
 static bool read_trees(struct lw_watched *watched,
                        const struct lw_tree_context *context,
-                       const struct lw_watched_look *look, struct lw_error *err)
+                       const struct lw_watched_look *look, bool rings_were_empty,
+                       struct lw_error *err)
 {
     const struct lw_shared *shared = &watched->shared;
 
     if (!watched->is_in_round || look->is_last)
         start_round(watched, look->is_last);
     if (!scan_blocks(watched, context, look->is_last ? NULL : look->budget_ns, err) ||
-        !tell_all_running(watched, context, look, err) ||
+        !tell_all_running(watched, context, look, rings_were_empty, err) ||
         !write_changes(watched, look, err)) {
         lw_trees_abandon(&watched->trees, shared);
         watched->is_in_round = false;
@@ -388,7 +390,7 @@ static bool read_trees(struct lw_watched *watched,
         return false;
     }
     lw_trees_commit(&watched->trees);
-    for (uint32_t slot = 0; !watched->is_in_round && slot < shared->thread_slots;
+    for (uint32_t slot = 0; !watched->is_in_round && slot < watched->slot_count;
          slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
 
@@ -441,7 +443,7 @@ static bool read_rings(struct lw_watched *watched,
     };
     bool done = true;
 
-    for (uint32_t slot = 0; done && slot < watched->shared.thread_slots; slot++) {
+    for (uint32_t slot = 0; done && slot < watched->slot_count; slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
         double fill = 0;
 
@@ -459,7 +461,7 @@ static bool find_agent_thread(void *owner, uint64_t tid, uint32_t *number)
 {
     const struct lw_watched *watched = owner;
 
-    for (uint32_t slot = 0; slot < watched->shared.thread_slots; slot++) {
+    for (uint32_t slot = 0; slot < watched->slot_count; slot++) {
         const struct lw_watched_thread *thread = &watched->threads[slot];
 
         if (thread->is_known && thread->row.tid == tid) {
@@ -489,14 +491,15 @@ static bool read_shared(struct lw_watched *watched, const struct lw_watched_look
 
     if (!lw_name_log_read(&watched->log, shared, watched->writer, err))
         return false;
-    for (uint32_t slot = 0; slot < shared->thread_slots; slot++) {
+    watched->slot_count = lw_shared_slots_used(shared, watched->slot_count);
+    for (uint32_t slot = 0; slot < watched->slot_count; slot++) {
         if (!meet_thread(watched, &watched->threads[slot],
                          lw_shared_thread(shared, slot), look, err))
             return false;
     }
     if (!read_rings(watched, &context, look, ring_fill, err))
         return false;
-    if (!read_trees(watched, &context, look, err))
+    if (!read_trees(watched, &context, look, *ring_fill == 0, err))
         return false;
     return tell_losses(watched, err);
 }
@@ -539,7 +542,7 @@ bool lw_watched_is_over(const struct lw_watched *watched)
 static bool write_ends(struct lw_watched *watched, uint64_t end_ns, int exit_code,
                        struct lw_error *err)
 {
-    for (uint32_t slot = 0; slot < watched->shared.thread_slots; slot++) {
+    for (uint32_t slot = 0; slot < watched->slot_count; slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
 
         if (!thread->is_known)
@@ -563,7 +566,7 @@ static uint64_t end_of(const struct lw_watched *watched,
     uint64_t ticks = look->end_ticks;
 
     if (watched->is_replaced) {
-        for (uint32_t slot = 0; slot < watched->shared.thread_slots; slot++)
+        for (uint32_t slot = 0; slot < watched->slot_count; slot++)
             if (watched->threads[slot].last_ticks > ticks)
                 ticks = watched->threads[slot].last_ticks;
     }

@@ -52,6 +52,7 @@ struct lw_watched {
     struct lw_name_log log;
     struct lw_trees trees;
     struct lw_watched_thread *threads; /* by slot; owned */
+    uint32_t slot_count;               /* those that were ever used: the first ones */
     struct lw_call_row *rows;          /* scratch; owned */
     size_t row_capacity;
     struct lw_span *spans;     /* scratch; owned */
