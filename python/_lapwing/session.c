@@ -9,6 +9,7 @@
 
 #include "marks.h"
 #include "ops.h"
+#include "steps.h"
 
 static struct {
     struct py_collector collector;
@@ -92,6 +93,7 @@ static void after_fork_in_child(void)
     lw_names_unlock(&py_tracer.functions.names);
     py_tracer_after_fork_child();
     py_marks_after_fork();
+    py_steps_after_fork();
     if (!py_tracer.is_session_on)
         return;
     for (struct py_place *place = collector->places; place; place = place->next)

@@ -112,11 +112,21 @@ LW_HOT uint32_t py_steps_number(const char *phase, PyTypeObject *type)
     return known->number;
 }
 
+LW_SELDOM static struct lw_calls_thread *find_place(struct py_steps_thread *thread)
+{
+    thread->place = py_session_place();
+    thread->place_epoch = py_thread.session_epoch;
+    return thread->place;
+}
+
 LW_HOT void py_steps_write(uint32_t number, uint64_t start_ticks, uint64_t end_ticks)
 {
-    struct lw_calls_thread *calls = py_session_place();
+    struct py_steps_thread *thread = &py_steps_thread;
+    struct lw_calls_thread *calls = thread->place_epoch == py_tracer.only_epoch
+                                        ? thread->place
+                                        : find_place(thread);
 
-    py_steps_thread.asked_ticks = 0; /* who asked was not on the way to the engine */
+    thread->asked_ticks = 0; /* who asked was not on the way to the engine */
     if (calls)
         py_span_write(calls, number, start_ticks, end_ticks);
 }

@@ -46,15 +46,17 @@ struct py_steps_thread {
     bool is_in_module; /* in a call of one, which may call others */
     uint32_t inside;   /* phases that keep to themselves what they call: data, fetch,
                             * backward (a checkpoint calls modules again) */
-    uint64_t
-        fetch_ticks; /* start of the fetch that is running; 0: none, or collating */
+    struct lw_calls_thread *place; /* py_session_place(), */
+    uint32_t place_epoch;          /* while py_tracer.only_epoch is the same */
+    uint32_t range_count;
     uint64_t
         asked_ticks; /* when a backward began on its way to the engine; 0: none has,
                            * or another phase has ended since */
-    uint32_t fetch_number;
-    uint32_t range_count;
-    uint32_t scaler_depth; /* calls of a scaler, whose step calls its unscale_ */
     struct py_open_range ranges[PY_MOST_RANGES];
+    uint64_t
+        fetch_ticks; /* start of the fetch that is running; 0: none, or collating */
+    uint32_t fetch_number;
+    uint32_t scaler_depth; /* calls of a scaler, whose step calls its unscale_ */
 };
 
 extern __thread struct py_steps_thread py_steps_thread
@@ -77,6 +79,11 @@ void py_steps_on_order(PyObject *callback);
 /* FUNCTION, with CALLBACK called after each call that did not fail. NULL with an exception
  * set. */
 PyObject *py_steps_after(PyObject *function, PyObject *callback);
+
+/* ---- for session.c ----------------------------------------------------------------- */
+
+/* After a fork, in the child. */
+void py_steps_after_fork(void);
 
 /* ---- for marks.c too ---------------------------------------------------------------- */
 

@@ -119,12 +119,15 @@ LW_HOT static PyObject *call_fetch(struct py_wrapper *wrapper, PyObject *args,
     PyObject *result;
 
     thread->fetch_ticks = 0;
-    if (py_session_is_on() && PyTuple_Size(args) > 0) {
+    if (py_session_is_on()) {
         PyObject *fetcher = PyTuple_GetItem(args, 0); /* borrowed */
 
-        thread->fetch_number =
-            fetcher == last_fetch.fetcher ? last_fetch.number : prepare(fetcher);
-        thread->fetch_ticks = py_phase_begin();
+        if (fetcher)
+            thread->fetch_number =
+                fetcher == last_fetch.fetcher ? last_fetch.number : prepare(fetcher);
+        else
+            PyErr_Clear(); /* and the call will fail */
+        thread->fetch_ticks = fetcher ? py_phase_begin() : 0;
     }
     thread->inside++;
     result = PyObject_Call(wrapper->function, args, keywords);

@@ -22,9 +22,21 @@ static struct {
     bool (*is_grad_enabled)(void); /* c10::GradMode's */
     ternaryfunc call;    /* the interpreter's: looks up __call__ and calls it */
     initproc init_class; /* what `type` had */
-} torch;
+} torch __attribute__((aligned(64)));
+
+/* What the call of a module inside of another needs, which is most of them, in one place. */
+static struct {
+    const void *thread; /* that entered a module last, if it is in there still */
+    ternaryfunc call;   /* torch.call */
+} inner __attribute__((aligned(64)));
 
 /* ---- which phase a call was ------------------------------------------------------- */
+
+/* PyDict_Check alone is a call into the interpreter. */
+static inline bool is_dict(PyObject *object)
+{
+    return PyDict_CheckExact(object) || PyDict_Check(object);
+}
 
 /* The module's own __dict__, or NULL: what is in there is found without asking its
  * class. Borrowed: the module has it. */
@@ -35,7 +47,7 @@ static PyObject *own_attributes(PyObject *module)
     if (!dict)
         PyErr_Clear();
     Py_XDECREF(dict);
-    return dict && PyDict_Check(dict) ? dict : NULL;
+    return dict && is_dict(dict) ? dict : NULL;
 }
 
 /* NAME among ATTRIBUTES, which may be NULL; borrowed. */
@@ -56,7 +68,7 @@ static bool holds_any(PyObject *attributes)
     PyObject *key, *value;
     Py_ssize_t at = 0;
 
-    if (!parameters || !PyDict_Check(parameters))
+    if (!parameters || !is_dict(parameters))
         return true;
     while (PyDict_Next(parameters, &at, &key, &value))
         if (value != Py_None)
@@ -80,7 +92,7 @@ LW_HOT static bool has_parameters(PyObject *attributes)
         PyObject *key, *value;
         Py_ssize_t at = 0;
 
-        while (children && PyDict_Check(children) &&
+        while (children && is_dict(children) &&
                PyDict_Next(children, &at, &key, &value)) {
             if (value == Py_None)
                 continue;
@@ -128,7 +140,7 @@ LW_SELDOM static enum gradient result_gradient(PyObject *result)
                                                         : PyList_GetItem(result, at));
             best = one > best ? one : best;
         }
-    } else if (PyDict_Check(result)) {
+    } else if (is_dict(result)) {
         while (best != GRADIENT_YES && PyDict_Next(result, &at, &key, &value)) {
             one = tensor_gradient(value);
             best = one > best ? one : best;
@@ -162,7 +174,7 @@ static PyTypeObject *class_of(PyObject *module)
 
     if (torch.compiled && Py_TYPE(module) == torch.compiled) {
         children = find_attribute(own_attributes(module), py_steps_names.modules);
-        if (children && PyDict_Check(children))
+        if (children && is_dict(children))
             original = PyDict_GetItemWithError(children, py_steps_names.original);
     }
     return Py_TYPE(original ? original : module);
@@ -194,6 +206,16 @@ LW_HOT static void tell(PyObject *module, PyObject *result, uint64_t start_ticks
         PyErr_Restore(type, value, traceback);
 }
 
+/* One that no other thread has while this one lives. */
+static inline const void *this_thread(void)
+{
+#if __has_builtin(__builtin_thread_pointer)
+    return __builtin_thread_pointer();
+#else
+    return &py_steps_thread;
+#endif
+}
+
 LW_HOT static __attribute__((noinline)) PyObject *call_outermost(PyObject *self,
                                                                  PyObject *args,
                                                                  PyObject *keywords)
@@ -202,13 +224,17 @@ LW_HOT static __attribute__((noinline)) PyObject *call_outermost(PyObject *self,
     uint64_t start_ticks = 0;
     PyObject *result;
 
+    if (thread->is_in_module) /* and another thread has entered one since */
+        return torch.call(self, args, keywords);
     if (thread->inside == 0 && py_session_is_on()) {
         py_steps_bound(PY_BOUND_CALL);
         start_ticks = py_phase_begin();
     }
     thread->is_in_module = true;
+    inner.thread = this_thread();
     result = torch.call(self, args, keywords);
     thread->is_in_module = false;
+    inner.thread = NULL; /* the other's, perhaps, whose calls go the longer way then */
     if (start_ticks) {
         tell(self, result, start_ticks);
         if (py_steps_classes_changed())
@@ -218,11 +244,18 @@ LW_HOT static __attribute__((noinline)) PyObject *call_outermost(PyObject *self,
 }
 
 /* A model of a hundred modules is a hundred calls: one inside of another is a jump on to
- * where it would have gone. */
-LW_HOT static PyObject *call_module(PyObject *self, PyObject *args, PyObject *keywords)
+ * where it would have gone, and reads one line of memory. */
+LW_HOT static __attribute__((aligned(64))) PyObject *call_module(PyObject *self,
+                                                                 PyObject *args,
+                                                                 PyObject *keywords)
 {
-    return py_steps_thread.is_in_module ? torch.call(self, args, keywords)
-                                        : call_outermost(self, args, keywords);
+    return inner.thread == this_thread() ? inner.call(self, args, keywords)
+                                         : call_outermost(self, args, keywords);
+}
+
+void py_steps_after_fork(void)
+{
+    inner.thread = NULL; /* may not be here, and a new one get its memory */
 }
 
 /* ---- classes ----------------------------------------------------------------------- */
@@ -332,6 +365,7 @@ bool py_steps_hook_modules(PyObject *module)
         return false;
     torch.call =
         (ternaryfunc)py_patch_get_slot((PyTypeObject *)torch.module, PY_SLOT_CALL);
+    inner.call = torch.call;
     torch.init_class = (initproc)py_patch_get_slot(&PyType_Type, PY_SLOT_INIT);
     py_steps_see_classes();
     return !py_steps_classes_changed() &&

@@ -17,90 +17,93 @@
 static newfunc torch_new;
 static destructor torch_finalize; /* NULL: the class has no __del__ */
 
-#define PREFIX(text) text, sizeof(text) - 1
+enum { DATA, OPTIMIZER, ZERO_GRAD };
 
 static const struct {
-    char prefix[24];
-    uint32_t prefix_len;
-    const char *phase;
+    const char *prefix, *phase;
 } announced[PY_MOST_RANGES] = {
-    { PREFIX("enumerate(DataLoader)#"), "data" },
-    { PREFIX("Optimizer.step#"), "optimizer" },
-    { PREFIX("Optimizer.zero_grad#"), "zero_grad" },
+    [DATA] = { "enumerate(DataLoader)#", "data" },
+    [OPTIMIZER] = { "Optimizer.step#", "optimizer" },
+    [ZERO_GRAD] = { "Optimizer.zero_grad#", "zero_grad" },
 };
-
-enum { DATA, OPTIMIZER }; /* of those; zero_grad is the third */
 
 static bool is_data(uint32_t which)
 {
     return which == DATA;
 }
 
-/* What followed the prefix of each the last time, which nearly always is the next one too. */
-static struct last_range {
-    uint32_t number; /* of its phase; 0: none yet */
-    uint32_t len;
-    char rest[56]; /* "SGD.step" */
-} last_ranges[PY_MOST_RANGES] __attribute__((aligned(64)));
+/* How each was announced last, which nearly always is how it will be the next time. */
+static struct known_range {
+    uint32_t number; /* of its phase */
+    uint32_t len;    /* 0: none yet */
+    char name[120];  /* "Optimizer.step#SGD.step" */
+} known_ranges[PY_MOST_RANGES] __attribute__((aligned(64)));
 
 /* REST is CLASS '.' METHOD -> the number of the phase of CLASS. */
-LW_SELDOM static uint32_t range_number(uint32_t which, const char *rest,
-                                       size_t rest_len)
+static uint32_t range_number(uint32_t which, const char *rest)
 {
     const char *dot = strrchr(rest, '.');
-    size_t len = dot ? (size_t)(dot - rest) : rest_len;
-    struct last_range *last = &last_ranges[which];
+    size_t len = dot ? (size_t)(dot - rest) : strlen(rest);
     char text[256];
-    uint32_t number;
 
     if (len >= sizeof(text))
         len = sizeof(text) - 1;
     memcpy(text, rest, len);
     text[len] = '\0';
-    number = py_phase_number(announced[which].phase, text);
-    if (rest_len <= sizeof(last->rest)) {
-        memcpy(last->rest, rest, rest_len);
-        last->len = (uint32_t)rest_len;
-        last->number = number;
-    }
-    return number;
+    return py_phase_number(announced[which].phase, text);
 }
 
-/* Whether LEN bytes are the same, eight at a time. What torch does between two phases leaves
- * none of libc's own in the cache. */
+LW_SELDOM static uint32_t learn(const char *name, size_t len, uint32_t *number)
+{
+    for (uint32_t which = 0; which < PY_MOST_RANGES; which++) {
+        struct known_range *known = &known_ranges[which];
+        size_t prefix_len = strlen(announced[which].prefix);
+
+        if (strncmp(name, announced[which].prefix, prefix_len) != 0)
+            continue;
+        *number = range_number(which, name + prefix_len);
+        if (len <= sizeof(known->name)) {
+            memcpy(known->name, name, len);
+            known->len = (uint32_t)len;
+            known->number = *number;
+        }
+        return which;
+    }
+    return PY_MOST_RANGES;
+}
+
+static inline uint64_t word_at(const char *text)
+{
+    uint64_t word;
+
+    memcpy(&word, text, sizeof(word));
+    return word;
+}
+
+/* Whether LEN bytes, 8 or more, are the same. What torch does between two phases leaves
+ * nothing of libc in the caches, so this is short and here. */
 static inline bool is_same(const char *a, const char *b, size_t len)
 {
-    uint64_t word_a, word_b;
-    size_t at = 0;
+    size_t last = len - sizeof(uint64_t);
 
-    for (; at + sizeof(word_a) <= len; at += sizeof(word_a)) {
-        memcpy(&word_a, a + at, sizeof(word_a));
-        memcpy(&word_b, b + at, sizeof(word_b));
-        if (word_a != word_b)
+    for (size_t at = 0; at < last; at += sizeof(uint64_t))
+        if (word_at(a + at) != word_at(b + at))
             return false;
-    }
-    while (at < len && a[at] == b[at])
-        at++;
-    return at == len;
+    return word_at(a + last) == word_at(b + last);
 }
 
 /* Which of them NAME announces, PY_MOST_RANGES: none; *NUMBER becomes its phase's. */
 static uint32_t recognize(const char *name, size_t len, uint32_t *number)
 {
     for (uint32_t which = 0; which < PY_MOST_RANGES; which++) {
-        const struct last_range *last = &last_ranges[which];
-        size_t prefix_len = announced[which].prefix_len;
+        const struct known_range *known = &known_ranges[which];
 
-        if (len < prefix_len || !is_same(name, announced[which].prefix, prefix_len))
-            continue;
-        name += prefix_len;
-        len -= prefix_len;
-        *number = last->number && last->len == len && is_same(name, last->rest, len)
-                      ? last->number
-                      : range_number(which, name, len);
-        return which;
+        if (known->len == len && len && is_same(name, known->name, len)) {
+            *number = known->number;
+            return which;
+        }
     }
-    return PY_MOST_RANGES;
+    return learn(name, len, number);
 }
 
 /* Forget the open ranges from INDEX on. */
@@ -119,8 +122,15 @@ static uint32_t find_range(const struct py_steps_thread *thread, const PyObject 
     return at; /* its index + 1; 0: it is not open */
 }
 
-static bool is_open(const struct py_steps_thread *thread, uint32_t which)
+/* Whether WHICH is open while RANGE is made in another: an optimizer that has another do
+ * its step, or its base class, is one. */
+LW_SELDOM static bool is_open(struct py_steps_thread *thread, const PyObject *range,
+                              uint32_t which)
 {
+    uint32_t stale = find_range(thread, range);
+
+    if (stale) /* ended in another thread, and its memory is in use again */
+        close_ranges(thread, stale - 1);
     for (uint32_t i = 0; i < thread->range_count; i++)
         if (thread->ranges[i].announced == which)
             return true;
@@ -131,18 +141,14 @@ LW_HOT static void open_range(PyObject *range, const char *name, size_t len,
                               uint64_t now_ticks)
 {
     struct py_steps_thread *thread = &py_steps_thread;
-    uint32_t stale = find_range(thread, range);
     uint32_t number = 0, which = recognize(name, len, &number);
 
-    if (stale) /* ended in another thread, and its memory is in use again */
-        close_ranges(thread, stale - 1);
+    if (thread->range_count > 0 && is_open(thread, range, which))
+        return;
     if (which == PY_MOST_RANGES) {
         py_ops_range_made();
         return;
     }
-    /* An optimizer that has another do its step, or its base class, is one. */
-    if (is_open(thread, which))
-        return;
     if (is_data(which) && thread->inside == 0) {
         py_ops_step_bound(PY_OPS_DATA);
         py_steps_boundary(now_ticks);
@@ -169,10 +175,11 @@ LW_HOT static PyObject *new_range(PyTypeObject *type, PyObject *args,
     const char *text;
     Py_ssize_t len;
 
-    if (!now_ticks || !range || PyTuple_Size(args) == 0)
+    if (!now_ticks || !range)
         return range;
-    name = PyTuple_GetItem(args, 0); /* borrowed */
-    text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
+    name =
+        PyTuple_GetItem(args, 0); /* borrowed; NULL, as the next: an exception is set */
+    text = name ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
     if (text)
         open_range(range, text, (size_t)len, now_ticks);
     else

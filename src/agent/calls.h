@@ -62,6 +62,9 @@ void lw_calls_thread_before_fork(struct lw_calls_thread *thread);
  * with all counts zero. False: it could not be made, and THREAD must not be used. */
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region);
 
+/* Whether the thread's ring, which seemed full, has room meanwhile; else a record is lost. */
+LW_SELDOM bool lw_calls_has_room(struct lw_calls_thread *thread);
+
 /* Append RECORD to the thread's ring, or count it as lost. */
 static inline void lw_calls_add_record(struct lw_calls_thread *thread,
                                        const struct lw_agent_record *record)
@@ -70,15 +73,16 @@ static inline void lw_calls_add_record(struct lw_calls_thread *thread,
     struct lw_agent_record *place = (struct lw_agent_record *)(ring + 1);
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
-    if (head - ring->cached_tail > thread->ring_mask) {
-        ring->cached_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-        if (head - ring->cached_tail > thread->ring_mask) {
-            lw_region_count_lost(thread->region, LW_LOST_RECORDS);
-            return;
-        }
-    }
+    if (__builtin_expect(head - ring->cached_tail > thread->ring_mask, 0) &&
+        !lw_calls_has_room(thread))
+        return;
     place += head & thread->ring_mask;
-    *place = *record;
+    /* One by one: gcc 12 puts a struct together in memory before it copies it. */
+    place->kind = record->kind;
+    place->id = record->id;
+    place->ticks = record->ticks;
+    place->value = record->value;
+    place->node = record->node;
     place->generation =
         atomic_load_explicit(&thread->slot->generation, memory_order_relaxed);
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);

@@ -5,19 +5,16 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <x86intrin.h>
 #endif
 
-static inline uint64_t lw_ticks_monotonic_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+#if defined(__x86_64__)
+__attribute__((cold)) /* since the counter is nearly always of use */
+#endif
+uint64_t
+lw_ticks_monotonic_ns(void);
 
 /* The TSC runs at one rate in every power state and on every core. */
 static inline bool lw_ticks_tsc_is_invariant(void)

@@ -241,6 +241,58 @@ def test_only_what_a_training_does_is_told(
     assert others == ["forward", "backward"]
 
 
+AT_ONCE = """
+import os, threading, torch
+from torch import nn
+
+there, on, again, out = [threading.Event() for _ in range(4)]
+
+class First(nn.Linear):
+    def forward(self, x):
+        inner(x)
+        there.set()
+        on.wait()
+        inner(x)  # another thread is in a module, and entered it later
+        again.set()
+        out.wait()
+        return inner(x)  # and has left it
+
+class Second(nn.Linear):
+    def forward(self, x):
+        on.set()
+        again.wait()
+        return inner(x)
+
+inner, x = nn.Linear(3, 3), torch.ones(2, 3)
+thread = threading.Thread(target=lambda: First(3, 3)(x))
+thread.start()
+there.wait()
+child = os.fork()
+if child == 0:  # its new thread may get the memory of the one that is not here
+    thread = threading.Thread(target=lambda: inner(x))
+    thread.start()
+    thread.join()
+    os._exit(0)
+os.waitpid(child, 0)
+Second(3, 3)(x)
+out.set()
+thread.join()
+"""
+
+
+def test_threads_that_are_in_modules_at_once_are_told_apart(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    _, phases = code(lapwing, torch_python, tmp_path, AT_ONCE)
+    assert sorted((p.name, p.of) for p in phases) == [
+        ("forward", "First"),
+        ("forward", "Linear"),
+        ("forward", "Second"),
+    ]
+    assert len({(p.pid, p.thread) for p in phases}) == 3
+    assert [p.of for p in phases if p.pid != phases[0].pid] == ["Linear"]
+
+
 SLOW_START = """
 import time, torch
 
