@@ -80,7 +80,8 @@ static bool advise_workers(struct looking *l, struct lw_error *err)
     const struct lw_batches *b = &l->batches;
     double start = START_NS / (double)lw_advice_track_ns(l->track);
     struct lw_finding finding = {
-        .gain_low = saved_share(l, l->plan.worst_ns) - start,
+        /* Whose training is over before its workers have started knows that it was. */
+        .gain_low = fmax(saved_share(l, l->plan.worst_ns) - start, -1),
         .gain_high = saved_share(l, l->plan.best_ns),
     };
 

@@ -149,6 +149,15 @@ def too_few() -> list[Process]:
     return [process, worker(1, 100, 40), worker(2, 100, 40)]
 
 
+def brief() -> list[Process]:
+    """The same, but over when workers would just have started."""
+    process = trainer()
+    loop = Loop(process)
+    train(loop, 20, 10)
+    use(process, 8, 0.5, 2)
+    return [process, worker(1, 10, 40), worker(2, 10, 40)]
+
+
 def enough() -> list[Process]:
     """200 steps of 10.4 ms: two workers make a batch in 15, and wait."""
     process = trainer()
