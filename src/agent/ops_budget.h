@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LW_OPS_SHARE 0.005 /* of the run's time */
+#define LW_OPS_SHARE 0.003 /* of the run's time */
 
 struct lw_ops_budget {
     double least_op_ticks; /* what one op costs, where all of it is in the caches */
