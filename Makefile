@@ -84,7 +84,7 @@ $(BUILD)/wheel.stamp: $(SOURCES) | setup-build
 	@# A folder whose configuring was interrupted, or that knows older options, is of no use.
 	@[ $(BUILD)/release/build.ninja -nt meson_options.txt ] || rm -rf $(BUILD)/release
 	@$(PYTHON) -m pip wheel -q --no-build-isolation --no-deps --no-index \
-		-Cbuild-dir=$(BUILD)/release -w $(BUILD)/wheel .
+		--config-settings=build-dir=$(BUILD)/release -w $(BUILD)/wheel .
 	@$(PYTHON) -m wheel tags --remove --python-tag cp310 $(BUILD)/wheel/*.whl
 	@$(PYTHON) -m pip install -q --no-deps --no-index --force-reinstall \
 		$(BUILD)/wheel/*.whl
