@@ -140,22 +140,18 @@ def worker(
     return process
 
 
-def too_few() -> list[Process]:
-    """200 steps of 20 ms, 10 of them waiting: two workers make a batch in 40."""
+def too_few(steps: int = 200) -> list[Process]:
+    """Steps of 20 ms, 10 of them waiting: two workers make a batch in 40."""
     process = trainer()
     loop = Loop(process)
-    train(loop, 200, 10)
+    train(loop, steps, 10)
     use(process, 8, 0.5, 2)
-    return [process, worker(1, 100, 40), worker(2, 100, 40)]
+    return [process, worker(1, steps // 2, 40), worker(2, steps // 2, 40)]
 
 
 def brief() -> list[Process]:
     """The same, but over when workers would just have started."""
-    process = trainer()
-    loop = Loop(process)
-    train(loop, 20, 10)
-    use(process, 8, 0.5, 2)
-    return [process, worker(1, 10, 40), worker(2, 10, 40)]
+    return too_few(20)
 
 
 def enough() -> list[Process]:
