@@ -42,7 +42,7 @@ GOLDEN = results.ROOT / "tests" / "golden"
 OWN_FILES = {"cmd", "out", "err", "code", "setup", "no-torture"}
 SANITIZER_CODE = 86  # no command of ours exits so
 TIMEOUT = 60  # seconds; a case takes a fraction of one
-GROWTH = 4  # from one allocation that fails to the next, to find the last
+GROWTH = 6  # from one allocation that fails to the next, to find the last
 PASSES_TO_END = 3  # allocations in a row whose failure nobody notices
 
 

@@ -242,8 +242,10 @@ def test_only_what_a_training_does_is_told(
 
 
 AT_ONCE = """
-import os, threading, torch
+import os, threading, torch, warnings
 from torch import nn
+
+warnings.simplefilter("ignore")  # Python 3.12's, of a fork where threads are
 
 there, on, again, out = [threading.Event() for _ in range(4)]
 
