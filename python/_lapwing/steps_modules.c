@@ -20,15 +20,14 @@ static struct {
     PyTypeObject *loss;     /* torch.nn.modules.loss._Loss, or NULL */
     PyTypeObject *compiled; /* torch._dynamo's OptimizedModule, once there is one */
     bool (*is_grad_enabled)(void); /* c10::GradMode's */
-    ternaryfunc call;    /* the interpreter's: looks up __call__ and calls it */
-    initproc init_class; /* what `type` had */
+    initproc init_class;           /* what `type` had */
 } torch __attribute__((aligned(64)));
 
 /* What the call of a module inside of another needs, which is most of them, in one place. */
 static struct {
-    const void *thread; /* that entered a module last, if it is in there still */
-    ternaryfunc call;   /* torch.call */
-} inner __attribute__((aligned(64)));
+    ternaryfunc original; /* the interpreter's: looks up __call__ and calls it */
+    const void *thread;   /* that entered a module last, if it is in there still */
+} call __attribute__((aligned(64)));
 
 /* ---- which phase a call was ------------------------------------------------------- */
 
@@ -225,16 +224,16 @@ LW_HOT static __attribute__((noinline)) PyObject *call_outermost(PyObject *self,
     PyObject *result;
 
     if (thread->is_in_module) /* and another thread has entered one since */
-        return torch.call(self, args, keywords);
+        return call.original(self, args, keywords);
     if (thread->inside == 0 && py_session_is_on()) {
         py_steps_bound(PY_BOUND_CALL);
         start_ticks = py_phase_begin();
     }
     thread->is_in_module = true;
-    inner.thread = this_thread();
-    result = torch.call(self, args, keywords);
+    call.thread = this_thread();
+    result = call.original(self, args, keywords);
     thread->is_in_module = false;
-    inner.thread = NULL; /* the other's, perhaps, whose calls go the longer way then */
+    call.thread = NULL; /* the other's, perhaps, whose calls go the longer way then */
     if (start_ticks) {
         tell(self, result, start_ticks);
         if (py_steps_classes_changed())
@@ -249,20 +248,20 @@ LW_HOT static __attribute__((aligned(64))) PyObject *call_module(PyObject *self,
                                                                  PyObject *args,
                                                                  PyObject *keywords)
 {
-    return inner.thread == this_thread() ? inner.call(self, args, keywords)
-                                         : call_outermost(self, args, keywords);
+    return call.thread == this_thread() ? call.original(self, args, keywords)
+                                        : call_outermost(self, args, keywords);
 }
 
 void py_steps_after_fork(void)
 {
-    inner.thread = NULL; /* may not be here, and a new one get its memory */
+    call.thread = NULL; /* may not be here, and a new one get its memory */
 }
 
 /* ---- classes ----------------------------------------------------------------------- */
 
 static void hook_class(PyTypeObject *class)
 {
-    if (py_patch_get_slot(class, PY_SLOT_CALL) == (void *)torch.call &&
+    if (py_patch_get_slot(class, PY_SLOT_CALL) == (void *)call.original &&
         !py_patch_set_slot(class, PY_SLOT_CALL, (void *)call_module)) {
         /* Then its calls are not told. */
     }
@@ -321,8 +320,8 @@ static int init_class(PyObject *self, PyObject *args, PyObject *keywords)
 
 bool py_steps_classes_changed(void)
 {
-    return torch.call && py_patch_get_slot((PyTypeObject *)torch.module,
-                                           PY_SLOT_CALL) != (void *)call_module;
+    return call.original && py_patch_get_slot((PyTypeObject *)torch.module,
+                                              PY_SLOT_CALL) != (void *)call_module;
 }
 
 void py_steps_see_classes(void)
@@ -330,7 +329,7 @@ void py_steps_see_classes(void)
     PyObject *type, *value, *traceback;
     PyObject *classes;
 
-    if (!torch.call)
+    if (!call.original)
         return;
     PyErr_Fetch(&type, &value, &traceback);
     find_compiled();
@@ -363,9 +362,8 @@ bool py_steps_hook_modules(PyObject *module)
     torch.loss = (PyTypeObject *)py_steps_find(module, "nn.modules.loss._Loss");
     if (!torch.module || !PyType_Check(torch.module) || !find_grad_mode(module))
         return false;
-    torch.call =
+    call.original =
         (ternaryfunc)py_patch_get_slot((PyTypeObject *)torch.module, PY_SLOT_CALL);
-    inner.call = torch.call;
     torch.init_class = (initproc)py_patch_get_slot(&PyType_Type, PY_SLOT_INIT);
     py_steps_see_classes();
     return !py_steps_classes_changed() &&
