@@ -10,6 +10,8 @@
 /* Frames that are read though no walk has used them lately, and for how many walks. */
 #define IDLE_FRAMES 32
 #define IDLE_MAX 256
+/* Of the C stack at most so much is read, which costs less than to read all again. */
+#define CFRAMES_BYTES 8192u
 
 void lw_snapshot_init(struct lw_snapshot *snapshot, uint64_t thread)
 {
@@ -57,15 +59,21 @@ static size_t place_all(struct lw_snapshot_piece *pieces, size_t count, size_t p
     return place;
 }
 
+static size_t cframes_count(const struct lw_snapshot *snapshot)
+{
+    return snapshot->cframes.len > 0;
+}
+
 /* Each copy is the state and the pieces, and both are one piece of memory. */
 bool lw_snapshot_prepare(struct lw_snapshot *snapshot,
                          const struct lw_py_layout *layout, size_t *count)
 {
     size_t state = (state_len(layout) + 7u) & ~(size_t)7;
-    size_t len = place_all(snapshot->chunks, snapshot->chunk_count, state);
+    size_t len = place_all(&snapshot->cframes, cframes_count(snapshot), state);
 
     if (state > STATE_MAX)
         return false;
+    len = place_all(snapshot->chunks, snapshot->chunk_count, len);
     len = place_all(snapshot->frames, snapshot->frame_count, len);
     if (2 * len > snapshot->copy_capacity) {
         size_t wanted = 2 * len + len / 2;
@@ -78,20 +86,9 @@ bool lw_snapshot_prepare(struct lw_snapshot *snapshot,
         snapshot->copy_capacity = wanted;
     }
     snapshot->copies[1] = snapshot->copies[0] + len;
-    *count = 2 * (1 + (snapshot->cframe ? 1u : 0u) + snapshot->chunk_count +
+    *count = 2 * (1 + cframes_count(snapshot) + snapshot->chunk_count +
                   snapshot->frame_count);
     return true;
-}
-
-static struct lw_memory_range *add_state(struct lw_snapshot *snapshot, size_t len,
-                                         int which, struct lw_memory_range *ranges)
-{
-    *ranges++ =
-        (struct lw_memory_range){ snapshot->thread, snapshot->copies[which], len };
-    if (snapshot->cframe)
-        *ranges++ = (struct lw_memory_range){ snapshot->cframe, &snapshot->frame[which],
-                                              sizeof(snapshot->frame[which]) };
-    return ranges;
 }
 
 static struct lw_memory_range *add_pieces(const struct lw_snapshot_piece *pieces,
@@ -102,6 +99,15 @@ static struct lw_memory_range *add_pieces(const struct lw_snapshot_piece *pieces
         *ranges++ = (struct lw_memory_range){ pieces[i].address, copy + pieces[i].place,
                                               pieces[i].len };
     return ranges;
+}
+
+static struct lw_memory_range *add_state(struct lw_snapshot *snapshot, size_t len,
+                                         int which, struct lw_memory_range *ranges)
+{
+    *ranges++ =
+        (struct lw_memory_range){ snapshot->thread, snapshot->copies[which], len };
+    return add_pieces(&snapshot->cframes, cframes_count(snapshot),
+                      snapshot->copies[which], ranges);
 }
 
 /* The newest chunk comes last in the first copy and first in the second, so that the
@@ -136,6 +142,17 @@ static uint64_t word_at(const unsigned char *bytes, uint32_t offset)
     return value;
 }
 
+static const unsigned char *in_piece(const struct lw_snapshot *snapshot, int which,
+                                     const struct lw_snapshot_piece *piece,
+                                     uint64_t address, size_t len)
+{
+    if (piece->place == 0 || address < piece->address ||
+        address - piece->address > piece->len ||
+        piece->len - (address - piece->address) < len)
+        return NULL;
+    return snapshot->copies[which] + piece->place + (address - piece->address);
+}
+
 struct lw_thread_words lw_snapshot_words(const struct lw_snapshot *snapshot,
                                          const struct lw_py_layout *layout, int which)
 {
@@ -151,25 +168,16 @@ struct lw_thread_words lw_snapshot_words(const struct lw_snapshot *snapshot,
     };
 
     if (words.cframe) {
+        const unsigned char *told;
+
         words.cframe += layout->cframe_current_frame;
-        words.frame = snapshot->cframe == words.cframe ? snapshot->frame[which] : 0;
+        told = in_piece(snapshot, which, &snapshot->cframes, words.cframe, 8);
+        words.frame = told ? word_at(told, 0) : 0;
     }
     if (layout->thread_gil_requested != LW_NO_FIELD)
         words.is_waiting_for_gil =
             (word_at(state, layout->thread_gil_requested) & 0xffffffffu) != 0;
     return words;
-}
-
-static const unsigned char *in_piece(struct lw_snapshot *snapshot, int which,
-                                     struct lw_snapshot_piece *piece, uint64_t address,
-                                     size_t len)
-{
-    if (piece->place == 0 || address < piece->address ||
-        address - piece->address > piece->len ||
-        piece->len - (address - piece->address) < len)
-        return NULL;
-    piece->idle = 0;
-    return snapshot->copies[which] + piece->place + (address - piece->address);
 }
 
 static bool is_frame_at(const void *owner, uint32_t number, const void *key)
@@ -202,19 +210,49 @@ struct lw_snapshot_piece *lw_snapshot_chunk(struct lw_snapshot *snapshot,
 const unsigned char *lw_snapshot_at(struct lw_snapshot *snapshot, int which,
                                     uint64_t address, size_t len)
 {
-    struct lw_snapshot_piece *chunk = lw_snapshot_chunk(snapshot, address);
-    uint32_t number;
+    struct lw_snapshot_piece *piece = lw_snapshot_chunk(snapshot, address);
+    const unsigned char *bytes;
 
-    if (chunk)
-        return in_piece(snapshot, which, chunk, address, len);
-    number = lw_map_find(&snapshot->by_address, lw_hash_u64(address), is_frame_at,
-                         snapshot, &address);
-    return number
-               ? in_piece(snapshot, which, &snapshot->frames[number - 1], address, len)
-               : NULL;
+    if (!piece) {
+        uint32_t number = lw_map_find(&snapshot->by_address, lw_hash_u64(address),
+                                      is_frame_at, snapshot, &address);
+
+        if (number == 0)
+            return NULL;
+        piece = &snapshot->frames[number - 1];
+    }
+    bytes = in_piece(snapshot, which, piece, address, len);
+    if (bytes)
+        piece->idle = 0;
+    return bytes;
 }
 
 /* ---- what to read next time --------------------------------------------------------- */
+
+bool lw_snapshot_learn_cframe(struct lw_snapshot *snapshot, uint64_t address)
+{
+    struct lw_snapshot_piece *known = &snapshot->cframes;
+    uint64_t start = address, end = address + 8;
+
+    if (in_piece(snapshot, LW_SECOND, known, address, 8))
+        return true;
+    if (known->len > 0) {
+        start = known->address < start ? known->address : start;
+        end = known->address + known->len > end ? known->address + known->len : end;
+    }
+    if (end - start > CFRAMES_BYTES) {
+        start = address;
+        end = address + 8;
+    }
+    *known =
+        (struct lw_snapshot_piece){ .address = start, .len = (uint32_t)(end - start) };
+    return false;
+}
+
+void lw_snapshot_drop_cframes(struct lw_snapshot *snapshot)
+{
+    snapshot->cframes.len = snapshot->cframes.place = 0;
+}
 
 bool lw_snapshot_add_frame(struct lw_snapshot *snapshot, uint64_t address, uint32_t len)
 {

@@ -50,8 +50,9 @@ struct lw_snapshot_piece {
 struct lw_snapshot {
     uint64_t thread; /* address of its state */
     bool is_still;   /* the thread stands while it is read: nothing can be torn */
-    uint64_t cframe; /* where its current frame is taken to stand; 0: not known */
-    uint64_t frame[2];
+    /* The part of the C stack that has the places, of late, where its current frame is
+     * told (3.11, 3.12): each call of Python by C makes another. Empty: none is known. */
+    struct lw_snapshot_piece cframes;
     struct lw_snapshot_piece *chunks; /* newest first */
     size_t chunk_count, chunk_capacity;
     size_t last_chunk;                /* that was looked up: the next one is near */
@@ -84,14 +85,17 @@ const unsigned char *lw_snapshot_at(struct lw_snapshot *snapshot, int which,
 struct lw_snapshot_piece *lw_snapshot_chunk(struct lw_snapshot *snapshot,
                                             uint64_t address);
 
+/* Is the word at ADDRESS, a place of `cframes`, in the copies? If not, it will be. */
+bool lw_snapshot_learn_cframe(struct lw_snapshot *snapshot, uint64_t address);
 /* Read these too, from the next time on. */
 bool lw_snapshot_add_frame(struct lw_snapshot *snapshot, uint64_t address, uint32_t len)
     LW_MUST_CHECK;
 bool lw_snapshot_add_chunk(struct lw_snapshot *snapshot, uint64_t address, uint32_t len)
     LW_MUST_CHECK;
-/* Read no chunk, or no frame, or no frame that has not been used for long. A function that
+/* Read nothing of the C stack, or no chunk, or no frame, or no frame that has not been used for long. A function that
  * runs for a moment, again and again, has the same frame each time: if it were not known
  * already when it is met, it would have returned before it was read. */
+void lw_snapshot_drop_cframes(struct lw_snapshot *snapshot);
 void lw_snapshot_drop_chunks(struct lw_snapshot *snapshot);
 void lw_snapshot_drop_frames(struct lw_snapshot *snapshot);
 bool lw_snapshot_drop_idle(struct lw_snapshot *snapshot) LW_MUST_CHECK;

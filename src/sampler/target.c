@@ -365,7 +365,7 @@ static void give_up_guesses(struct lw_target *target, size_t index)
         thread->is_resting = false;
         lw_snapshot_drop_chunks(&thread->snapshot);
         lw_snapshot_drop_frames(&thread->snapshot);
-        thread->snapshot.cframe = 0;
+        lw_snapshot_drop_cframes(&thread->snapshot);
         thread->is_pending = thread->failures++ == 0;
     }
 }

@@ -340,9 +340,9 @@ static bool is_leaf_still(const struct lw_walking *at)
 static bool is_ready(struct lw_walking *at)
 {
     const struct lw_thread_words *words = &at->words[LW_SECOND];
-    bool is_known = words->cframe == at->snapshot->cframe;
+    bool is_known =
+        words->cframe == 0 || lw_snapshot_learn_cframe(at->snapshot, words->cframe);
 
-    at->snapshot->cframe = words->cframe;
     if (!at->layout->has_data_stack || lw_chunks_hold(at->snapshot, at->layout, words))
         return is_known;
     lw_chunks_plan(at->snapshot, at->layout, at->memory, words);

@@ -128,6 +128,46 @@ static unsigned char *word_at(uint64_t address)
     return NULL;
 }
 
+/* ---- where the current frame is told ------------------------------------------------- */
+
+static void check_cframes(const struct lw_snapshot *snapshot, uint64_t start,
+                          uint64_t end)
+{
+    CHECK_EQ(snapshot->cframes.address, start);
+    CHECK_EQ(snapshot->cframes.len, end - start);
+}
+
+TEST(places_that_tell_the_current_frame_are_read_together_while_they_lie_close)
+{
+    struct lw_target *target = open_target("3.11");
+    struct lw_snapshot snapshot;
+    size_t count;
+
+    lw_snapshot_init(&snapshot, 0x1000);
+    CHECK(!lw_snapshot_learn_cframe(&snapshot, 0x7000));
+    check_cframes(&snapshot, 0x7000, 0x7008);
+    CHECK(!lw_snapshot_learn_cframe(&snapshot, 0x7000)); /* it was not read yet */
+    CHECK(lw_snapshot_prepare(&snapshot, &target->layout, &count));
+    CHECK_EQ(count, 4);
+    CHECK(lw_snapshot_learn_cframe(&snapshot, 0x7000));
+
+    CHECK(!lw_snapshot_learn_cframe(&snapshot, 0x7100));
+    CHECK(!lw_snapshot_learn_cframe(&snapshot, 0x6f00));
+    check_cframes(&snapshot, 0x6f00, 0x7108);
+    CHECK(lw_snapshot_prepare(&snapshot, &target->layout, &count));
+    CHECK_EQ(count, 4);
+    CHECK(lw_snapshot_learn_cframe(&snapshot, 0x7080));
+    check_cframes(&snapshot, 0x6f00, 0x7108);
+
+    CHECK(!lw_snapshot_learn_cframe(&snapshot, 0x70000)); /* another stack */
+    check_cframes(&snapshot, 0x70000, 0x70008);
+    lw_snapshot_drop_cframes(&snapshot);
+    CHECK(lw_snapshot_prepare(&snapshot, &target->layout, &count));
+    CHECK_EQ(count, 2);
+    lw_snapshot_release(&snapshot);
+    close_target(target);
+}
+
 /* ---- a stack that moves ------------------------------------------------------------- */
 
 /* Change what was read of RANGE, if ADDRESS is in it. */
@@ -142,8 +182,8 @@ static void change(const struct lw_memory_range *range, uint64_t address,
 static uint64_t current_address(const struct lw_target *target,
                                 const struct lw_target_thread *thread)
 {
-    return thread->snapshot.cframe
-               ? thread->snapshot.cframe
+    return thread->snapshot.cframes.len > 0
+               ? thread->snapshot.cframes.address
                : thread->snapshot.thread + target->layout.thread_frame;
 }
 
