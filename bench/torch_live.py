@@ -88,10 +88,10 @@ class Times:
 
 DEMO = Program("demo", ("demo.py",))
 TRANSFORMER = Program("transformer", ("transformer.py", "300"))
-TINY = Program("tiny", ("tiny.py", "8000"))
-TINY_SHORT = Program("tiny", ("tiny.py", "2000"))
 SMALL = Program("small ops", ("ops.py", "small", "1000"))
 LARGE_STEPS = 100
+TINY_STEP_SECONDS = 0.001
+TINY_LAYERS = 2, 10  # the fewest, and as many as are tried beside
 
 BARE = Mode("bare")
 PLAIN = Mode("lapwing run", ())
@@ -281,8 +281,23 @@ def at_most(what: str, is_: Bound, most: float, by_upper: bool, pairs: int) -> G
 # ---- the questions -------------------------------------------------------------------
 
 
+def tiny(bench: Bench, steps: int) -> Program:
+    """The training of tiny tensors, with as many layers as make a millisecond here."""
+    took = []
+    for layers in TINY_LAYERS:
+        say(f"tiny: a step of {layers} layers")
+        program = Program("tiny", ("tiny.py", "1000", str(layers)))
+        with tempfile.TemporaryDirectory(prefix="lapwing-bench-") as folder:
+            took.append(bench.run(program, [BARE], Path(folder))[0].step_median)
+    fewest, more = TINY_LAYERS
+    layer_seconds = (took[1] - took[0]) / (more - fewest)
+    layers = fewest + max(0, round((TINY_STEP_SECONDS - took[0]) / layer_seconds))
+    bench.notes.append(f"the model of tiny has {layers} layers")
+    return Program("tiny", ("tiny.py", str(steps), str(layers)))
+
+
 def plain(bench: Bench) -> None:
-    for program in (DEMO, TRANSFORMER, TINY):
+    for program in (DEMO, TRANSFORMER, tiny(bench, 8000)):
         found = Slowdowns(bench, program, [PLAIN])
         print(found.table() + "\n", flush=True)
         for part in ("step_median", "step_mean", "whole"):
@@ -335,7 +350,8 @@ def steps(bench: Bench) -> None:
         wanted = f"at most {STEPS_SLOWDOWN:.2f}"
         bench.leave_out(what, wanted, f"lapwing run has no {lacking}")
         return
-    found = Slowdowns(bench, TINY_SHORT, [ONLY_STEPS], STEPS_PAIRS)
+    program = tiny(bench, 2000)
+    found = Slowdowns(bench, program, [ONLY_STEPS], STEPS_PAIRS)
     print(found.table() + "\n", flush=True)
     is_ = found.bound(ONLY_STEPS, "step_mean")
     bench.goals.append(at_most(what, is_, STEPS_SLOWDOWN, False, bench.pairs))
