@@ -92,9 +92,10 @@ bool lw_snapshot_add_frame(struct lw_snapshot *snapshot, uint64_t address, uint3
     LW_MUST_CHECK;
 bool lw_snapshot_add_chunk(struct lw_snapshot *snapshot, uint64_t address, uint32_t len)
     LW_MUST_CHECK;
-/* Read nothing of the C stack, or no chunk, or no frame, or no frame that has not been used for long. A function that
- * runs for a moment, again and again, has the same frame each time: if it were not known
- * already when it is met, it would have returned before it was read. */
+/* Read nothing of the C stack, or no chunk, or no frame, or no frame that has not been used
+ * for long. A function that runs for a moment, again and again, has the same frame each
+ * time: if it were not known already when it is met, it would have returned before it was
+ * read. */
 void lw_snapshot_drop_cframes(struct lw_snapshot *snapshot);
 void lw_snapshot_drop_chunks(struct lw_snapshot *snapshot);
 void lw_snapshot_drop_frames(struct lw_snapshot *snapshot);
