@@ -1,12 +1,13 @@
 """Steps that are many small ops, or few large ones.
 
-    python ops.py small|large STEPS [--torch-profiler] [--count] [--alternate]
+    python ops.py small|large STEPS [--batch N] [--torch-profiler] [--count]
+        [--alternate]
 
 small is a recurrent network, written out, on tensors of a few numbers: about a thousand
-ops a step. large is a convolutional one: 30 ms a step and longer. --torch-profiler has
-all steps inside torch.profiler; --count tells how many ops torch.profiler sees in one;
---alternate has torch tell nobody of its ops in every other step, and tells how many
-times as long the others take.
+ops a step. large is a convolutional one on N images, so that a step takes as long as
+is wanted, whatever the machine. --torch-profiler has all steps inside torch.profiler;
+--count tells how many ops torch.profiler sees in one; --alternate has torch tell nobody
+of its ops in every other step, and tells how many times as long the others take.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def convolutions() -> nn.Module:
     )
 
 
-def make_step(size: str) -> Callable[[], None]:
+def make_step(size: str, batch: int) -> Callable[[], None]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     if size == "small":
@@ -64,7 +65,7 @@ def make_step(size: str) -> Callable[[], None]:
         inputs = torch.randn(8, 4, 8)
     else:
         model = convolutions()
-        inputs = torch.randn(8, 3, 48, 48)
+        inputs = torch.randn(batch, 3, 48, 48)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, foreach=False)
 
     def step() -> None:
@@ -103,11 +104,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("size", choices=("small", "large"))
     parser.add_argument("steps", type=int)
+    parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--torch-profiler", action="store_true")
     parser.add_argument("--count", action="store_true")
     parser.add_argument("--alternate", action="store_true")
     args = parser.parse_args()
-    step = make_step(args.size)
+    step = make_step(args.size, args.batch)
     if args.count:
         print(count_ops(step))
         return
