@@ -225,10 +225,10 @@ class Slowdowns:
             turns = list(modes)
             order.shuffle(turns)
             for mode in turns:
-                bare, times = bench.pair(program, mode, bare_first=pair % 2 == 0)
+                bare, ours = bench.pair(program, mode, bare_first=pair % 2 == 0)
                 for part in PARTS:
                     ratios = self.pairs.setdefault((mode.name, part), [])
-                    ratios.append(getattr(times, part) / getattr(bare, part))
+                    ratios.append(getattr(ours, part) / getattr(bare, part))
                 self.bare.append(bare)
 
     def bound(self, mode: Mode, part: str) -> Bound:

@@ -26,7 +26,8 @@ from recording import PROGRAMS
 IS_LONG = bool(os.environ.get("LAPWING_LONG"))
 only_long = pytest.mark.skipif(not IS_LONG, reason="LAPWING_LONG is not set")
 PROGRAM = PROGRAMS / "advice" / "training.py"
-ROUNDS = 15  # of each way, in turn
+# A process is not as fast as the next in all that it does, so there are several.
+PROCESSES, ROUNDS = 3, 5  # of each way in each, in turn
 
 
 def line_of(text: str, program: Path = PROGRAM) -> int:
@@ -74,10 +75,13 @@ def advised(lapwing: str, folder: Path, rule: str, cause: str) -> Any:
 def check_gain(found: dict[str, Any], cause: str, *words: str) -> None:
     """The cure saves as much as was said: in half of the rounds more, in half less."""
     command = [sys.executable, str(PROGRAM), cause, "--both", str(ROUNDS), *words]
-    seconds = json.loads(subprocess.check_output(command, text=True, timeout=600))
-    pairs = zip(seconds["ill"], seconds["cured"], strict=True)
-    gain = statistics.median(1 - cured / ill for ill, cured in pairs)
-    assert found["gain_low"] <= gain <= found["gain_high"], (found, seconds)
+    gains = []
+    for _ in range(PROCESSES):
+        seconds = json.loads(subprocess.check_output(command, text=True, timeout=600))
+        pairs = zip(seconds["ill"], seconds["cured"], strict=True)
+        gains += [1 - cured / ill for ill, cured in pairs]
+    gain = statistics.median(gains)
+    assert found["gain_low"] <= gain <= found["gain_high"], (found, gains)
 
 
 def test_a_training_without_a_cause_gets_no_advice(

@@ -29,6 +29,7 @@ class Way:
 
     epochs: int = 2
     batches: int = 50
+    passes: int = 6  # through the model, each step: as much as a larger one takes
     rounds: int = 0  # of smoothing each image
     wait_s: float = 0  # for the storage, each image
     workers: int = 0
@@ -103,7 +104,7 @@ def train(way: Way) -> float:
     start = time.perf_counter()
     for _ in range(way.epochs):
         for x, y in loader:  # the loop
-            for _ in range(6):  # as much as a larger model
+            for _ in range(way.passes):
                 loss = criterion(model(x), y)
                 loss.backward()
             optimizer.step()
@@ -114,7 +115,9 @@ def train(way: Way) -> float:
     return time.perf_counter() - start
 
 
-STORAGE = Way(batches=25, wait_s=0.0025, workers=1)
+# Long enough, both the step and the training, for a worker to be worth what it costs.
+DATA = Way(epochs=4, passes=18, rounds=72)
+STORAGE = Way(batches=25, passes=18, wait_s=0.003, workers=1)
 UNEVEN = Way(batches=20, wait_s=0.002, workers=2, slow_worker=4)
 ANEW = Way(epochs=8, batches=10, workers=2, persistent=False)
 
@@ -122,7 +125,7 @@ ANEW = Way(epochs=8, batches=10, workers=2, persistent=False)
 CAUSES = {
     "nothing": (Way(), Way()),
     "logging": (Way(log_every=1), Way(log_every=10)),
-    "data": (Way(rounds=24), Way(rounds=24, workers=1)),
+    "data": (DATA, replace(DATA, workers=1)),
     "storage": (STORAGE, replace(STORAGE, workers=6)),
     "anew": (ANEW, replace(ANEW, persistent=True)),
     "uneven": (UNEVEN, replace(UNEVEN, wait_s=0.005, slow_worker=1)),
