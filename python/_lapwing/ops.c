@@ -274,6 +274,18 @@ static uint64_t worked_until_now(void)
     return ops.worked_ticks;
 }
 
+/* Locked: has this thread's ring room for the next step? */
+static bool has_room(void)
+{
+    struct lw_calls_thread *calls = py_session_enter();
+    bool has = calls && lw_ops_budget_has_room(&ops.budget, lw_calls_room(calls),
+                                               calls->ring_mask + 1);
+
+    if (calls)
+        py_session_leave();
+    return has;
+}
+
 LW_HOT void py_ops_step_bound(enum py_ops_bound bound)
 {
     if (ops.mode != LW_OPS_WINDOWS || !py_session_is_on() ||
@@ -287,7 +299,8 @@ LW_HOT void py_ops_step_bound(enum py_ops_bound bound)
             set_range_callbacks();
         }
         set_open(lw_ops_budget_step(&ops.budget, worked_until_now(), ops.is_open,
-                                    ops.total - ops.total_at_open));
+                                    ops.total - ops.total_at_open) &&
+                 has_room());
         ops.total_at_open = ops.total;
     }
     pthread_mutex_unlock(&ops.lock);

@@ -127,13 +127,18 @@ void lw_calls_thread_free(struct lw_calls_thread *thread, bool end_slot)
     free(thread);
 }
 
-bool lw_calls_has_room(struct lw_calls_thread *thread)
+uint64_t lw_calls_room(struct lw_calls_thread *thread)
 {
     struct lw_agent_ring *ring = thread->ring;
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
     ring->cached_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-    if (head - ring->cached_tail <= thread->ring_mask)
+    return thread->ring_mask + 1 - (head - ring->cached_tail);
+}
+
+bool lw_calls_has_room(struct lw_calls_thread *thread)
+{
+    if (lw_calls_room(thread) > 0)
         return true;
     lw_region_count_lost(thread->region, LW_LOST_RECORDS);
     return false;

@@ -62,6 +62,8 @@ void lw_calls_thread_before_fork(struct lw_calls_thread *thread);
  * with all counts zero. False: it could not be made, and THREAD must not be used. */
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region);
 
+/* How many records the thread's ring has room for now. */
+uint64_t lw_calls_room(struct lw_calls_thread *thread);
 /* Whether the thread's ring, which seemed full, has room meanwhile; else a record is lost. */
 LW_SELDOM bool lw_calls_has_room(struct lw_calls_thread *thread);
 

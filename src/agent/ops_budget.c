@@ -14,6 +14,9 @@ static const double first_factor = 4, most_factor = 16;
 /* How much of what is known of steps the last one is. */
 static const double newest = 0.25;
 static const unsigned longest_row = 7;
+/* Of a ring: what stays for records that are no ops, and what a step that is as large or of
+ * which nothing is known may need. */
+static const double kept_room = 0.125, most_room = 0.75;
 
 void lw_ops_budget_init(struct lw_ops_budget *budget, double least_op_ticks,
                         double ticks_per_ms)
@@ -87,6 +90,17 @@ bool lw_ops_budget_step(struct lw_ops_budget *budget, uint64_t now, bool was_rec
     budget->allowed_ticks =
         budget->saved_ticks > 2 * need ? budget->saved_ticks : 2 * need;
     return true;
+}
+
+bool lw_ops_budget_has_room(const struct lw_ops_budget *budget, uint64_t room,
+                            uint64_t capacity)
+{
+    /* An op is two records, with its origin, and a step may have twice as many as usual. */
+    double most = most_room * (double)capacity, need = most;
+
+    if (budget->step_ops > 0)
+        need = 4 * budget->step_ops + kept_room * (double)capacity;
+    return (double)room >= (need < most ? need : most);
 }
 
 bool lw_ops_budget_is_spent(struct lw_ops_budget *budget, uint64_t ops)

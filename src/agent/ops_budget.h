@@ -44,6 +44,12 @@ void lw_ops_budget_init(struct lw_ops_budget *budget, double least_op_ticks,
 bool lw_ops_budget_step(struct lw_ops_budget *budget, uint64_t now, bool was_recorded,
                         uint64_t ops);
 
+/* May it be, where the ring that its records go to has room for so many of CAPACITY? Steps
+ * that are recorded one after the other must not fill it before it is read: they would not
+ * be whole, and what is always recorded, such as phases, would be lost with them. */
+bool lw_ops_budget_has_room(const struct lw_ops_budget *budget, uint64_t room,
+                            uint64_t capacity);
+
 /* The step that is recorded has had OPS so far: is it to be given up? */
 bool lw_ops_budget_is_spent(struct lw_ops_budget *budget, uint64_t ops);
 

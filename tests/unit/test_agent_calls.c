@@ -219,6 +219,7 @@ TEST(a_timeline_has_a_span_a_call_and_drops_what_does_not_fit)
         lw_calls_leave(thread, i);
     }
     CHECK_EQ(atomic_load(&ring->head), room);
+    CHECK_EQ(lw_calls_room(thread), 0);
     CHECK_EQ(atomic_load(&region.header->lost[LW_LOST_RECORDS]), 2);
     atomic_store(&ring->tail, 5); /* the recorder took five */
     lw_calls_enter(thread, 1, 1);

@@ -116,6 +116,30 @@ TEST(a_step_of_a_million_ops_is_given_up_and_saved_for)
     CHECK(s.spent_ns < 0.015 * 400 * 2e9);
 }
 
+TEST(steps_in_a_row_leave_the_ring_room_until_it_is_read)
+{
+    const uint64_t capacity = 1 << 15;
+    uint64_t room = capacity, read_ns = 0;
+    struct story s;
+
+    begin(&s);
+    s.op_ns = 100;
+    s.now += 10000000000; /* to import torch; a good thousand steps are paid for by then */
+    for (int i = 0; i < 4000; i++) {
+        uint64_t records = s.is_on ? 2 * 70 + 10 : 10;
+
+        CHECK(records <= room);
+        room -= records;
+        step(&s, 70, 125000);
+        if (s.now >= read_ns) {
+            room = capacity;
+            read_ns = s.now + 50000000;
+        }
+        s.is_on = s.is_on && lw_ops_budget_has_room(&s.budget, room, capacity);
+    }
+    CHECK(s.recorded > 400);
+}
+
 TEST(a_long_wait_does_not_buy_many_slow_steps)
 {
     struct story s;
