@@ -14,6 +14,7 @@
 struct lw_os_process {
     pid_t parent;
     char state;           /* as ps prints it: R S D T Z ... */
+    bool is_ending;       /* or has ended: its memory is gone, or about to be */
     uint64_t start_time;  /* with the pid it names one process for ever */
     uint64_t stack_start; /* the kernel picks it anew at each exec; 0: hidden from us */
     unsigned thread_count;
@@ -24,7 +25,7 @@ struct lw_os_process {
 bool lw_os_process(pid_t pid, struct lw_os_process *process, struct lw_error *err)
     LW_MUST_CHECK;
 
-/* Is it there, and not only as a memory of its parent's (a zombie)? */
+/* Is it there, and neither about to end nor only a memory of its parent's (a zombie)? */
 bool lw_os_lives(pid_t pid);
 
 /* A file that is mapped into a process, from its beginning. */

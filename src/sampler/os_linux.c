@@ -61,6 +61,8 @@ static bool fail_gone(pid_t pid, struct lw_error *err)
 
 /* ---- a process ---------------------------------------------------------------------- */
 
+#define PF_EXITING 0x4 /* of the kernel's include/linux/sched.h */
+
 /* "PID (NAME) STATE PPID ...": the name may hold anything, also brackets. */
 static bool parse_stat(const char *text, struct lw_os_process *process)
 {
@@ -84,6 +86,8 @@ static bool parse_stat(const char *text, struct lw_os_process *process)
             return false;
         if (field == 4)
             process->parent = (pid_t)value;
+        else if (field == 9)
+            process->is_ending = process->state == 'Z' || (value & PF_EXITING);
         else if (field == 20)
             process->thread_count = (unsigned)value;
         else if (field == 22)
@@ -113,7 +117,7 @@ bool lw_os_lives(pid_t pid)
 {
     struct lw_os_process process;
 
-    return lw_os_process(pid, &process, NULL) && process.state != 'Z';
+    return lw_os_process(pid, &process, NULL) && !process.is_ending;
 }
 
 /* ---- maps --------------------------------------------------------------------------- */
@@ -214,6 +218,9 @@ static bool fail_maps(pid_t pid, struct lw_error *err)
                        "process %d (%s) has ended; its parent %d has "
                        "not taken notice yet",
                        (int)pid, process.name, (int)process.parent);
+    if (process.is_ending)
+        return lw_fail(err, LW_ERR_IO, "process %d (%s) is ending", (int)pid,
+                       process.name);
     return lw_fail(err, LW_ERR_UNSUPPORTED,
                    "process %d (%s) has no memory of its own: it belongs to the kernel",
                    (int)pid, process.name);
