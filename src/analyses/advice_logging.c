@@ -2,8 +2,8 @@
  * that is much of it.
  *
  * How long that time is, the phases bound exactly; who has it, the samples say, and how far
- * they can be off is part of the range. Done a tenth as often, nine tenths of it are saved;
- * left out, all. Whether the training needs it only the person knows, so that is said as a
+ * they can be off is part of the range, as is how much two processes differ that do the
+ * same. Done a tenth as often, nine tenths of it are saved; left out, all. Whether the training needs it only the person knows, so that is said as a
  * condition; what belongs to torch itself (clipping, schedulers, scalers) is no finding,
  * whoever calls it. */
 
@@ -20,6 +20,7 @@
 #define DOUBT 0.5        /* a share of samples that may be off by half is none */
 #define RARER 0.1        /* a tenth as often */
 #define AFTERMATH 1.25   /* with what it leaves to the collector and in the caches */
+#define AGAIN 0.85       /* what the same call takes in another process, at least */
 #define TOOLS \
     0.5 /* of a call's time in torch's own parts of a training: it is theirs */
 
@@ -141,7 +142,7 @@ static bool add_finding(struct looking *l, const struct lw_called *call, double 
     double share = (double)call->samples / (double)l->calls.samples;
     struct lw_finding finding = {
         .rule = &lw_advice_rule_logging,
-        .gain_low = (share - error) * other * (1 - RARER),
+        .gain_low = (share - error) * other * (1 - RARER) * AGAIN,
         .gain_high = fmin(fmin(share + error, 1) * other * AFTERMATH, 1),
     };
     struct lw_buf change, evidence;
