@@ -19,6 +19,7 @@ static const struct lw_advice_rule *const rules[] = {
 
 #define RULE_COUNT (sizeof(rules) / sizeof(rules[0]))
 #define WHOLE_PERCENT 0.0995 /* gains from here on are shown without decimals */
+#define DOUBT 0.5            /* by how much of itself a share may be off */
 
 /* clang-format off */
 static const struct lw_column columns[] = {
@@ -157,6 +158,11 @@ uint64_t lw_advice_track_ns(const struct lw_step_track *track)
     return track->piece_count > 1 ? track->pieces[track->piece_count - 1].start_ns -
                                         track->pieces[0].start_ns
                                   : 0;
+}
+
+bool lw_advice_is_sure(int64_t part, int64_t whole)
+{
+    return lw_analysis_error(part, whole) * (double)whole < DOUBT * (double)part;
 }
 
 static bool is_same_text(const char *a, const char *b)

@@ -65,6 +65,9 @@ struct lw_advice {
  * steps included: what the gains of rules on steps are of. */
 uint64_t lw_advice_track_ns(const struct lw_step_track *track);
 
+/* Whether so many samples say anything: a share that may be off by half is none. */
+bool lw_advice_is_sure(int64_t part, int64_t whole);
+
 /* Add a finding; its texts are copied. Of the same change in the same line, as several
  * ranks have it, the one with the largest gain stays. */
 bool lw_advice_add(struct lw_advice *advice, const struct lw_finding *finding,

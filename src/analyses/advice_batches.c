@@ -7,6 +7,7 @@
 
 #include "analyses/advice_batches.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "analyses/steps_view.h"
@@ -162,7 +163,9 @@ static bool is_in_training(const struct lw_step_track *track, uint64_t time_ns,
 
 static void add_samples(struct looking *l)
 {
+    struct lw_batches *b = l->batches;
     uint64_t making_ns = 0, cpu_ns = 0;
+    int64_t making_count = 0;
 
     for (size_t i = 0; i < l->profile->sample_count; i++) {
         const struct lw_sample *sample = &l->profile->samples[i];
@@ -177,15 +180,19 @@ static void add_samples(struct looking *l)
             continue;
         l->hot_ns[hot] += sample->weight_ns;
         making_ns += sample->weight_ns;
+        making_count += (int64_t)sample->count;
         if (lw_states_have(LW_STATES_CPU, sample->state))
             cpu_ns += sample->weight_ns;
     }
-    l->batches->on_cpu = making_ns ? (double)cpu_ns / (double)making_ns : 1;
-    l->batches->loop = lw_advice_find_most(l->profile, l->loop_ns);
-    l->batches->hot = lw_advice_find_most(l->profile, l->hot_ns);
-    l->batches->hot_is_own =
-        l->file_kinds[lw_profile_frame(l->profile, l->batches->hot.frame)->file] ==
-        FILE_OWN;
+    b->on_cpu = making_ns ? (double)cpu_ns / (double)making_ns : 1;
+    b->loop = lw_advice_find_most(l->profile, l->loop_ns);
+    b->hot = lw_advice_find_most(l->profile, l->hot_ns);
+    if (!lw_advice_is_sure(llround(b->hot.share * (double)making_count),
+                           making_count))
+        b->hot = (struct lw_advice_place){ 0 };
+    b->hot_is_own =
+        b->hot.frame &&
+        l->file_kinds[lw_profile_frame(l->profile, b->hot.frame)->file] == FILE_OWN;
 }
 
 /* ---- workers ------------------------------------------------------------------------ */

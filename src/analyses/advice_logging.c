@@ -17,7 +17,6 @@
 
 #define STEP_SHARE 0.05  /* of a step; less is within what steps differ by anyway */
 #define WHOLE_SHARE 0.02 /* and of the whole training: evaluation may be rare */
-#define DOUBT 0.5        /* a share of samples that may be off by half is none */
 #define RARER 0.1        /* a tenth as often */
 #define AFTERMATH 1.25   /* with what it leaves to the collector and in the caches */
 #define AGAIN 0.85       /* what the same call takes in another process, at least */
@@ -178,7 +177,7 @@ static bool look_at_calls(struct looking *l, struct lw_error *err)
         if (!is_tools(l, call, &is_theirs, err))
             return false;
         if (!is_theirs &&
-            error * (double)l->calls.samples < DOUBT * (double)call->samples &&
+            lw_advice_is_sure((int64_t)call->samples, (int64_t)l->calls.samples) &&
             !add_finding(l, call, error, err))
             return false;
     }
