@@ -12,9 +12,10 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 README = PROJECT / "README.md"
 
-# Enough of the demo to have every function that README shows, in seconds.
+# Enough of the demo to have every function that README shows, and samples of its
+# logger, in seconds.
 SMALL = {
-    "train.py": ["--epochs", "2", "--classes", "8", "--images-per-class", "16"],
+    "train.py": ["--epochs", "12", "--classes", "8", "--images-per-class", "16"],
 }
 
 
