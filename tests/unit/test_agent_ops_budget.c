@@ -124,7 +124,7 @@ TEST(steps_in_a_row_leave_the_ring_room_until_it_is_read)
 
     begin(&s);
     s.op_ns = 100;
-    s.now += 10000000000; /* to import torch; a good thousand steps are paid for by then */
+    s.now += 10000000000; /* to import torch: a thousand steps are paid for by then */
     for (int i = 0; i < 4000; i++) {
         uint64_t records = s.is_on ? 2 * 70 + 10 : 10;
 
