@@ -187,8 +187,7 @@ static void add_samples(struct looking *l)
     b->on_cpu = making_ns ? (double)cpu_ns / (double)making_ns : 1;
     b->loop = lw_advice_find_most(l->profile, l->loop_ns);
     b->hot = lw_advice_find_most(l->profile, l->hot_ns);
-    if (!lw_advice_is_sure(llround(b->hot.share * (double)making_count),
-                           making_count))
+    if (!lw_advice_is_sure(llround(b->hot.share * (double)making_count), making_count))
         b->hot = (struct lw_advice_place){ 0 };
     b->hot_is_own =
         b->hot.frame &&
