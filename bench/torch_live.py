@@ -167,6 +167,14 @@ class Bench:
                 return option.split("=")[0]
         return None
 
+    def can_measure(self, mode: Mode, wanted: dict[str, str]) -> bool:
+        """Whether it has all that MODE needs; if not, nothing of WANTED, what should be
+        and what it should be, is measured."""
+        lacking = self.lacks(mode)
+        for what, target in wanted.items() if lacking else ():
+            self.leave_out(what, target, f"lapwing run has no {lacking}")
+        return lacking is None
+
     def leave_out(self, what: str, wanted: str, why: str) -> None:
         self.goals.append(Goal(what, "-", wanted, None))
         self.notes.append(f"not measured: {what}: {why}")
@@ -355,10 +363,7 @@ def alternate_ops(bench: Bench, batch: int) -> float:
 
 def ops(bench: Bench) -> None:
     small = "--ops=all, a step of small ops: share of torch.profiler's overhead"
-    lacking = bench.lacks(EVERY_OP)
-    if lacking:
-        wanted = f"at most {PROFILER_SHARE:.2f}"
-        bench.leave_out(small, wanted, f"lapwing run has no {lacking}")
+    if not bench.can_measure(EVERY_OP, {small: f"at most {PROFILER_SHARE:.2f}"}):
         return
     modes = [EVERY_OP, NO_OPS, PROFILER]
     found = Slowdowns(bench, SMALL, modes)
@@ -371,10 +376,7 @@ def ops(bench: Bench) -> None:
 
 def large(bench: Bench) -> None:
     what = "--ops=all, a step of large ops, mean: times one that is not recorded"
-    lacking = bench.lacks(EVERY_OP)
-    if lacking:
-        wanted = f"at most {LARGE_STEP_SLOWDOWN:.2f}"
-        bench.leave_out(what, wanted, f"lapwing run has no {lacking}")
+    if not bench.can_measure(EVERY_OP, {what: f"at most {LARGE_STEP_SLOWDOWN:.2f}"}):
         return
     batch = large_batch(bench)
     is_ = bound([alternate_ops(bench, batch) for _ in range(bench.pairs)])
@@ -383,10 +385,7 @@ def large(bench: Bench) -> None:
 
 def steps(bench: Bench) -> None:
     what = "the steps collector alone at 1,000 steps a second: step, mean, times bare"
-    lacking = bench.lacks(ONLY_STEPS)
-    if lacking:
-        wanted = f"at most {STEPS_SLOWDOWN:.2f}"
-        bench.leave_out(what, wanted, f"lapwing run has no {lacking}")
+    if not bench.can_measure(ONLY_STEPS, {what: f"at most {STEPS_SLOWDOWN:.2f}"}):
         return
     program = tiny(bench, 2000)
     found = Slowdowns(bench, program, [ONLY_STEPS], STEPS_PAIRS)
@@ -416,10 +415,7 @@ def flood(bench: Bench) -> None:
         "memory": f"at most {FLOOD_BYTES / 2**20:.0f} MB",
         "pause": f"at most {FLOOD_PAUSE_SECONDS:.1f} s",
     }
-    lacking = bench.lacks(EVERY_OP)
-    if lacking:
-        for key, what in names.items():
-            bench.leave_out(what, wanted[key], f"lapwing run has no {lacking}")
+    if not bench.can_measure(EVERY_OP, {names[key]: wanted[key] for key in names}):
         return
     script = str(PROGRAMS / SMALL.words[0])
     counting = [sys.executable, script, "small", "1", "--count"]

@@ -3,9 +3,9 @@
  *
  * How long that time is, the phases bound exactly; who has it, the samples say, and how far
  * they can be off is part of the range, as is how much two processes differ that do the
- * same. Done a tenth as often, nine tenths of it are saved; left out, all. Whether the training needs it only the person knows, so that is said as a
- * condition; what belongs to torch itself (clipping, schedulers, scalers) is no finding,
- * whoever calls it. */
+ * same. Done a tenth as often, nine tenths of it are saved; left out, all. Whether the
+ * training needs it only the person knows, so that is said as a condition; what belongs to
+ * torch itself (clipping, schedulers, scalers) is no finding, whoever calls it. */
 
 #include <math.h>
 #include <string.h>
