@@ -58,17 +58,26 @@ static bool make_region(struct lw_region *region, uint32_t more_flags)
 
 /* ---- fork ------------------------------------------------------------------------ */
 
+/* The place of the thread that forks. It may have none: it has done nothing yet that is
+ * recorded. */
+static struct lw_calls_thread *forking_place(void)
+{
+    int lane = session.collector.lane;
+
+    return lane < 0 ? NULL : py_tracer_known_place((unsigned)lane);
+}
+
 /* What the child goes on from is noted now: once it runs, the region that it still maps
  * is the parent's, who goes on writing there. */
 static void before_fork(void)
 {
-    int lane = session.collector.lane;
-    struct lw_calls_thread *mine = lane < 0 ? NULL : py_thread.places[lane].calls;
+    struct lw_calls_thread *mine;
 
     py_tracer_before_fork();
     lw_names_lock(&py_tracer.functions.names);
     if (!py_tracer.is_session_on)
         return;
+    mine = forking_place();
     session.forked_names = atomic_load(&session.collector.region.header->names_used);
     if (mine)
         lw_calls_thread_before_fork(mine);
@@ -87,7 +96,7 @@ static void after_fork_in_child(void)
     struct py_collector *collector = &session.collector;
     struct lw_region old = collector->region;
     int lane = collector->lane;
-    struct lw_calls_thread *mine = lane < 0 ? NULL : py_thread.places[lane].calls;
+    struct lw_calls_thread *mine = forking_place();
     bool works;
 
     lw_names_unlock(&py_tracer.functions.names);
@@ -238,7 +247,7 @@ struct lw_calls_thread *py_session_find_place(void)
     if (!py_tracer.is_session_on || lane < 0)
         return NULL;
     place = py_tracer_place((unsigned)lane);
-    if (py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch) {
+    if (py_tracer_is_named((unsigned)lane)) {
         py_thread.session = place;
         py_thread.session_epoch = py_tracer.only_epoch;
     }
@@ -250,6 +259,7 @@ struct lw_calls_thread *py_session_find_place(void)
 struct lw_calls_thread *py_session_enter(void)
 {
     while (py_session_is_on()) {
+        struct lw_calls_thread *place;
         bool is_known;
         int lane;
 
@@ -259,9 +269,10 @@ struct lw_calls_thread *py_session_enter(void)
             py_session_leave();
             break;
         }
-        is_known = py_thread.places[lane].unnamed_epoch == py_tracer.lanes[lane].epoch;
-        if (is_known && py_thread.places[lane].calls)
-            return py_thread.places[lane].calls;
+        is_known = py_tracer_is_attached((unsigned)lane);
+        place = py_tracer_known_place((unsigned)lane);
+        if (place)
+            return place;
         py_session_leave();
         if (is_known || !py_tracer_attach_unnamed((unsigned)lane, &session.collector))
             break;

@@ -175,7 +175,7 @@ bool py_tracer_attach_unnamed(unsigned lane, const struct py_collector *collecto
     is_there = py_tracer.lanes[lane].collector == collector;
     if (is_there) {
         take_place(lane);
-        calls = py_thread.places[lane].calls;
+        calls = py_tracer_known_place(lane);
     }
     /* The kernel's name, until Python has one. */
     if (calls && atomic_load(&calls->slot->name_len) == 0 &&
@@ -274,7 +274,7 @@ void py_tracer_refresh(void)
     if (lanes == 0 || (lanes & (lanes - 1)) || py_tracer.timers || py_thread.lost_hook)
         return;
     py_thread.only = py_tracer_place(lane);
-    if (py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch)
+    if (py_tracer_is_named(lane))
         py_thread.only_epoch = py_tracer.only_epoch;
 }
 
@@ -439,10 +439,9 @@ void py_tracer_after_fork_child(void)
     for (unsigned lane = 0; lane < PY_LANES; lane++) {
         struct py_collector *collector = py_tracer.lanes[lane].collector;
         struct py_place *place = collector ? collector->places : NULL;
+        struct lw_calls_thread *mine = py_tracer_known_place(lane);
 
         for (; place; place = place->next)
-            place->thread = place->calls && place->calls == py_thread.places[lane].calls
-                                ? thread_id()
-                                : 0;
+            place->thread = mine && place->calls == mine ? thread_id() : 0;
     }
 }
