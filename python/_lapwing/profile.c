@@ -122,7 +122,7 @@ static PyObject *list_functions(void)
 
 static bool append_node(PyObject *rows, const struct lw_region *region, uint32_t number)
 {
-    const struct lw_agent_node *node = &region->nodes[number];
+    const struct lw_agent_node *node = lw_region_node(region, number);
     PyObject *row = Py_BuildValue(
         "(IIIKK)", number, node->parent,
         atomic_load_explicit(&node->function, memory_order_relaxed),
@@ -137,12 +137,11 @@ static bool append_node(PyObject *rows, const struct lw_region *region, uint32_t
 
 static PyObject *list_nodes(const struct lw_region *region)
 {
-    uint32_t used = atomic_load(&region->header->blocks_used);
-    uint32_t block_nodes = region->header->block_nodes;
+    uint32_t end = lw_region_blocks_used(region) * LW_REGION_BLOCK_NODES;
     PyObject *rows = PyList_New(0);
 
-    for (uint32_t number = 1; rows && number < used * block_nodes; number++)
-        if (atomic_load(&region->nodes[number].function) != 0 &&
+    for (uint32_t number = 1; rows && number < end; number++)
+        if (atomic_load(&lw_region_node(region, number)->function) != 0 &&
             !append_node(rows, region, number))
             Py_CLEAR(rows);
     return rows;

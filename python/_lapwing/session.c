@@ -17,7 +17,6 @@ static struct {
     char *text; /* the hello's, kept for forked children; owned */
     size_t text_len;
     uint32_t argument_count;
-    uint64_t forked_names; /* bytes of the name log when fork began */
     uint32_t number;
 } session = { .collector = { .lane = -1 } };
 
@@ -78,7 +77,6 @@ static void before_fork(void)
     if (!py_tracer.is_session_on)
         return;
     mine = forking_place();
-    session.forked_names = atomic_load(&session.collector.region.header->names_used);
     if (mine)
         lw_calls_thread_before_fork(mine);
 }
@@ -89,15 +87,35 @@ static void after_fork_in_parent(void)
     py_tracer_after_fork_parent();
 }
 
+/* This process is not recorded: forget all that was the parent's. Places and their trees
+ * are left where they are, a few bytes that nobody looks at again. */
+static void give_up(void)
+{
+    struct py_collector *collector = &session.collector;
+    int lane = collector->lane;
+
+    py_tracer.is_session_on = false;
+    py_tracer.waiting_for_main = false;
+    if (lane >= 0) {
+        py_tracer.active &= ~(1u << lane);
+        py_tracer.active_c &= ~(1u << lane);
+        py_tracer.only_epoch++;
+        py_tracer.lanes[lane].collector = NULL;
+        py_tracer.lanes[lane].epoch++;
+    }
+    collector->lane = -1;
+    collector->places = NULL;
+    lw_names_log_to_nobody(&py_tracer.functions.names);
+    lw_region_leave(&collector->region);
+}
+
 /* The child still maps the parent's region: it must get one of its own before it
  * records anything, or record nothing. Python's state is not to be touched here. */
 static void after_fork_in_child(void)
 {
     struct py_collector *collector = &session.collector;
     struct lw_region old = collector->region;
-    int lane = collector->lane;
     struct lw_calls_thread *mine = forking_place();
-    bool works;
 
     lw_names_unlock(&py_tracer.functions.names);
     py_tracer_after_fork_child();
@@ -108,27 +126,11 @@ static void after_fork_in_child(void)
     for (struct py_place *place = collector->places; place; place = place->next)
         if (place->calls != mine)
             place->calls = NULL; /* its thread is the parent's; a few bytes are lost */
-    works = make_region(&collector->region, LW_AGENT_FORKED);
-    if (works) {
-        memcpy(collector->region.names, old.names, session.forked_names);
-        atomic_store(&collector->region.header->names_used, session.forked_names);
-        works =
-            (!mine || lw_calls_thread_move(mine, &collector->region)) && hand_over();
-    }
-    if (!works) {
-        py_tracer.is_session_on = false;
-        py_tracer.waiting_for_main = false;
-        if (lane >= 0) {
-            py_tracer.active &= ~(1u << lane);
-            py_tracer.active_c &= ~(1u << lane);
-            py_tracer.only_epoch++;
-            py_tracer.lanes[lane].collector = NULL;
-            py_tracer.lanes[lane].epoch++;
-        }
-        lw_names_log_to_nobody(&py_tracer.functions.names);
-        lw_region_release(&collector->region);
-    }
-    lw_region_release(&old);
+    if (!make_region(&collector->region, LW_AGENT_FORKED) ||
+        !lw_region_copy_names(&collector->region, &old) ||
+        (mine && !lw_calls_thread_move(mine, &collector->region)) || !hand_over())
+        give_up();
+    lw_region_leave(&old);
 }
 
 /* ---- on and off ------------------------------------------------------------------ */
