@@ -2,11 +2,13 @@
 
 #include "session.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/missed.h"
 #include "marks.h"
 #include "ops.h"
 #include "steps.h"
@@ -27,16 +29,26 @@ static bool hand_over(void)
     struct lw_region *region = &session.collector.region;
     int fds[LW_HELLO_FDS] = { region->fd, -1 };
     bool sent;
+    int error;
 
     if (session.config.sample)
         fds[LW_HELLO_FD_MEMORY] = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
     sent = lw_handover_send(session.config.socket, LW_HELLO_REGION, fds, session.text,
                             session.text_len, session.argument_count);
+    error = errno;
     if (fds[LW_HELLO_FD_MEMORY] >= 0)
         close(fds[LW_HELLO_FD_MEMORY]);
     close(region->fd);
     region->fd = -1;
+    errno = error;
     return sent;
+}
+
+/* ERROR is of a hello that failed. */
+static bool is_there_but_busy(int error)
+{
+    return error == EAGAIN || error == ETOOMANYREFS || error == ENOBUFS ||
+           error == ENOMEM;
 }
 
 static bool make_region(struct lw_region *region, uint32_t more_flags)
@@ -128,8 +140,10 @@ static void after_fork_in_child(void)
             place->calls = NULL; /* its thread is the parent's; a few bytes are lost */
     if (!make_region(&collector->region, LW_AGENT_FORKED) ||
         !lw_region_copy_names(&collector->region, &old) ||
-        (mine && !lw_calls_thread_move(mine, &collector->region)) || !hand_over())
+        (mine && !lw_calls_thread_move(mine, &collector->region)) || !hand_over()) {
+        lw_region_count_lost(&old, LW_LOST_FORKS);
         give_up();
+    }
     lw_region_leave(&old);
 }
 
@@ -172,6 +186,8 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
         return false;
     }
     if (!hand_over()) {
+        if (is_there_but_busy(errno))
+            lw_missed_note(session.config.socket);
         lw_region_release(&collector->region);
         PyErr_Format(PyExc_ConnectionError, "no recorder answers at %s",
                      session.config.socket);

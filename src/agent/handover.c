@@ -3,10 +3,10 @@
 
 #include "agent/handover.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -88,7 +88,6 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const in
                       const char *text, size_t text_len, uint32_t argument_count)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    struct timeval patience = { .tv_sec = 1 };
     struct lw_agent_hello hello = {
         .magic = LW_AGENT_MAGIC,
         .version = LW_AGENT_VERSION,
@@ -104,7 +103,7 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const in
     struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
     size_t path_len = strlen(socket_path), fd_count = count_fds(fds);
     bool sent;
-    int s;
+    int s, error;
 
     if (path_len >= sizeof(address.sun_path))
         return false;
@@ -113,10 +112,9 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const in
         parts[1].iov_len = LW_HELLO_TEXT_BYTES;
     hello.text_bytes = (uint32_t)parts[1].iov_len;
 
-    s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
         return false;
-    setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (fd_count > 0) {
         struct cmsghdr *head;
 
@@ -130,6 +128,8 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const in
     }
     sent = connect(s, (struct sockaddr *)&address, sizeof(address)) == 0 &&
            sendmsg(s, &message, MSG_NOSIGNAL) > 0;
+    error = errno;
     close(s);
+    errno = error;
     return sent;
 }

@@ -47,7 +47,8 @@
 #define LW_AGENT_ALIGN 65536u
 
 #define LW_AGENT_MAGIC 0x31474e4957504c4cull /* "LLPWING1" in memory order */
-#define LW_AGENT_VERSION 2
+#define LW_AGENT_VERSION 1                   /* of a hello */
+#define LW_REGION_VERSION 2                  /* of a region */
 
 /* The environment variable through which `lapwing run` reaches the agent. Its value is
  * comma-separated key=value: socket=PATH first, then calls=python|c|off,
@@ -65,6 +66,11 @@
  * when the header's `orders` has changed. */
 #define LW_AGENT_ORDER "order-"
 
+/* A file beside the socket, with a byte for each process that the recorder could not take
+ * when it started, because it was stopped or too many had come at once. (Of forked ones
+ * their parent's region knows: LW_LOST_FORKS.) */
+#define LW_AGENT_MISSED "missed"
+
 /* Which of torch's ops are recorded. */
 enum lw_agent_ops {
     LW_OPS_OFF = 0,
@@ -81,6 +87,7 @@ enum lw_agent_loss {
     LW_LOST_HOOKED = 5,    /* times the program's own profile function shut ours out */
     LW_LOST_NAMES = 6,     /* names dropped: the name log was full */
     LW_LOST_ROOM = 7,      /* spans and marks dropped: the ring could not be mapped */
+    LW_LOST_FORKS = 8,     /* forked processes that could not be recorded */
     LW_LOSS_COUNT = 16,    /* room to grow without a new version */
 };
 

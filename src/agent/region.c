@@ -42,7 +42,7 @@ static struct lw_agent_header lay_out(const struct lw_region_options *options)
     uint64_t ring_records = ring_records_for(options->flags);
     struct lw_agent_header head = {
         .magic = LW_AGENT_MAGIC,
-        .version = LW_AGENT_VERSION,
+        .version = LW_REGION_VERSION,
         .header_bytes = sizeof(head),
         .thread_slots = LW_REGION_THREADS,
         .thread_bytes = sizeof(struct lw_agent_thread),

@@ -121,6 +121,18 @@ void lw_listener_show_run(struct lw_listener *listener, const char *path)
     lw_free(link);
 }
 
+uint64_t lw_listener_missed(const struct lw_listener *listener)
+{
+    char *path = lw_path_join(listener->folder, LW_AGENT_MISSED, NULL);
+    struct stat st;
+    uint64_t count = 0;
+
+    if (path && lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+        count = (uint64_t)st.st_size;
+    lw_free(path);
+    return count;
+}
+
 bool lw_listener_accept(struct lw_listener *listener)
 {
     struct epoll_event events[LW_LISTENER_GUESTS + 1];

@@ -51,6 +51,10 @@ void lw_listener_close(struct lw_listener *listener); /* zeroed with fd -1 is fi
  * that cannot be, they do without. */
 void lw_listener_show_run(struct lw_listener *listener, const char *path);
 
+/* How many processes have noted that they were not recorded, because we took no more hellos
+ * just then (LW_AGENT_MISSED). */
+uint64_t lw_listener_missed(const struct lw_listener *listener);
+
 /* Let in who is waiting. True if anybody came. */
 bool lw_listener_accept(struct lw_listener *listener);
 /* The next hello that is there; false: none now. What makes no sense, or comes from

@@ -418,6 +418,10 @@ bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
                                recorder->process_count);
     while (recorder->process_count > 0)
         lw_processes_close(recorder, recorder->process_count - 1);
+    lw_processes_note_loss(recorder,
+                           "could not be recorded: the recorder was stopped, or too "
+                           "many came at once",
+                           lw_listener_missed(&recorder->listener));
     finish_traces(recorder);
     keep_to_size(recorder, true);
     lw_processes_note_loss(recorder, "not all could be written",

@@ -57,10 +57,10 @@ static bool check_header(struct lw_shared *shared, const struct lw_agent_header 
 
     if (header->magic != LW_AGENT_MAGIC)
         return lw_fail(err, LW_ERR_FORMAT, "its shared memory is not an agent's");
-    if (header->version != LW_AGENT_VERSION)
+    if (header->version != LW_REGION_VERSION)
         return lw_fail(err, LW_ERR_UNSUPPORTED,
                        "its agent is of another version (%u, not %u) than this program",
-                       header->version, LW_AGENT_VERSION);
+                       header->version, LW_REGION_VERSION);
     if (header->header_bytes < sizeof(*header) ||
         header->thread_bytes != sizeof(struct lw_agent_thread) ||
         header->region_bytes != file_bytes || header->region_bytes > SHARED_BYTES_MAX)

@@ -22,6 +22,9 @@ static const struct {
                            "returns" },
     [LW_LOST_HOOKED] = { "the program's own profile function shut ours out", "times" },
     [LW_LOST_NAMES] = { "name log full", "names" },
+    [LW_LOST_FORKS] = { "forked, but the recorder was stopped or busy, or memory or "
+                        "descriptors ran out",
+                        "processes" },
     [LW_LOST_ROOM] = { "no address space for a ring (ulimit -v)", "spans" },
 };
 

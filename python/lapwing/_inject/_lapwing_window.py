@@ -57,7 +57,7 @@ def note(config: str, sentence: str) -> None:
         suppress(OSError),
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as speaker,
     ):
-        speaker.settimeout(1)
+        speaker.setblocking(False)  # never wait for the recorder
         speaker.connect(socket_of(config))
         speaker.send(hello + text)
 
