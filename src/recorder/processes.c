@@ -32,9 +32,28 @@ void lw_processes_note_loss(struct lw_recorder *recorder, const char *cause,
         recorder->unsaved_count++;
 }
 
+/* It matters only where an agent has stamped with the counter. */
+static void say_jumps(struct lw_recorder *recorder)
+{
+    uint64_t count = recorder->calibration.jump_count - recorder->told_jumps;
+    bool is_used = false;
+
+    recorder->told_jumps += count;
+    for (size_t i = 0; i < recorder->process_count; i++)
+        is_used = is_used || (recorder->processes[i]->shared.bytes &&
+                              recorder->processes[i]->shared.clock == LW_CLOCK_TSC);
+    if (count > 0 && is_used &&
+        !lw_run_info_add_loss(&recorder->run.info,
+                              "the processor's clock jumped (was the machine suspended "
+                              "or moved?), and times around that moment are not exact",
+                              "times", count, NULL))
+        recorder->unsaved_count++;
+}
+
 struct lw_watched_look lw_processes_look(struct lw_recorder *recorder)
 {
     lw_calibration_look(&recorder->calibration);
+    say_jumps(recorder);
     return (struct lw_watched_look){ .calibration = &recorder->calibration };
 }
 

@@ -48,6 +48,7 @@ struct lw_recorder {
 
     struct lw_listener listener;
     struct lw_calibration calibration;
+    uint64_t told_jumps; /* of its counter, which the run has been told */
     int timer_fd;
     struct lw_watched **processes; /* those that live or have just died; owned */
     size_t process_count;

@@ -13,6 +13,7 @@ bool lw_trees_init(struct lw_trees *trees, const struct lw_shared *shared,
                    struct lw_error *err)
 {
     memset(trees, 0, sizeof(*trees));
+    trees->self_most = UINT64_MAX;
     trees->told = lw_zalloc(shared->block_count, sizeof(*trees->told), err);
     trees->stacks = lw_zalloc(shared->block_count, sizeof(*trees->stacks), err);
     if (!trees->told || !trees->stacks) {
@@ -158,13 +159,32 @@ static bool add_change(struct lw_trees *trees, const struct lw_tree_context *con
     return true;
 }
 
+/* What A counts beyond B. Both may have passed 2^64, where a counter jumped back. */
+static uint64_t beyond(uint64_t a, uint64_t b)
+{
+    return (int64_t)(a - b) > 0 ? a - b : 0;
+}
+
+/* Did NODE get, or lose, more time than has passed since it had TOLD ticks? One whose
+ * running call was told ahead may be behind by any time. */
+static bool has_jumped(const struct lw_trees *trees, uint32_t node, uint64_t self,
+                       uint64_t told)
+{
+    uint64_t most = trees->self_most;
+
+    if (most == UINT64_MAX)
+        return false;
+    return beyond(self, told) > most ||
+           (beyond(told, self) > most && node != trees->ahead);
+}
+
 bool lw_trees_scan(struct lw_trees *trees, const struct lw_tree_context *context,
                    uint32_t block, uint32_t thread, struct lw_error *err)
 {
     const struct lw_shared *shared = context->shared;
     uint32_t first = block * shared->block_nodes;
     const struct lw_agent_node *nodes = lw_shared_node(shared, first);
-    const struct lw_told *told;
+    struct lw_told *told;
 
     if (!open_block(trees, shared, block, err))
         return false;
@@ -179,12 +199,14 @@ bool lw_trees_scan(struct lw_trees *trees, const struct lw_tree_context *context
 
         if (function == 0)
             break; /* nodes are taken in order: the rest of the block is unused */
-        if (calls <= told[i].calls && self <= told[i].self_ticks)
+        if (has_jumped(trees, first + i, self, told[i].self_ticks))
+            told[i].self_ticks = self; /* its time since the last round is not told */
+        if (calls <= told[i].calls && beyond(self, told[i].self_ticks) == 0)
             continue;
         if (function == LW_FUNCTION_ROOT)
             continue; /* time in no recorded function */
         change.calls = calls > told[i].calls ? calls - told[i].calls : 0;
-        change.self_ticks = self > told[i].self_ticks ? self - told[i].self_ticks : 0;
+        change.self_ticks = beyond(self, told[i].self_ticks);
         if (!add_change(trees, context, change, err))
             return false;
     }
@@ -196,15 +218,21 @@ bool lw_trees_run_ahead(struct lw_trees *trees, const struct lw_tree_context *co
                         struct lw_error *err)
 {
     struct lw_tree_change change = { .node = node, .thread = thread };
-    uint64_t told;
 
     if (!open_block(trees, context->shared, node / context->shared->block_nodes, err))
         return false;
-    told = told_place(trees, context->shared, node)->self_ticks;
-    if (self_ticks <= told)
-        return true;
-    change.self_ticks = self_ticks - told;
-    return add_change(trees, context, change, err);
+    change.self_ticks =
+        beyond(self_ticks, told_place(trees, context->shared, node)->self_ticks);
+    return change.self_ticks == 0 || add_change(trees, context, change, err);
+}
+
+bool lw_trees_pass_over(struct lw_trees *trees, const struct lw_shared *shared,
+                        uint32_t node, uint64_t ticks, struct lw_error *err)
+{
+    if (!open_block(trees, shared, node / shared->block_nodes, err))
+        return false;
+    told_place(trees, shared, node)->self_ticks += ticks;
+    return true;
 }
 
 void lw_trees_commit(struct lw_trees *trees)

@@ -42,6 +42,9 @@ struct lw_trees {
     size_t change_count;
     size_t change_capacity;
     uint64_t damaged_nodes; /* whose parents made no sense; shown without callers */
+    uint64_t self_most; /* once the counter has jumped: ticks that a node can have got
+                               since it was last read; UINT64_MAX: it never has */
+    uint32_t ahead;     /* the node whose running call is told ahead; 0: none */
 };
 
 bool lw_trees_init(struct lw_trees *trees, const struct lw_shared *shared,
@@ -71,6 +74,12 @@ bool lw_trees_scan(struct lw_trees *trees, const struct lw_tree_context *context
 bool lw_trees_run_ahead(struct lw_trees *trees, const struct lw_tree_context *context,
                         uint32_t node, uint32_t thread, uint64_t self_ticks,
                         struct lw_error *err) LW_MUST_CHECK;
+
+/* TICKS of the time that NODE (below node_count) is about to get, or has just got, are of a
+ * jump of the counter: they will not be told. */
+bool lw_trees_pass_over(struct lw_trees *trees, const struct lw_shared *shared,
+                        uint32_t node, uint64_t ticks, struct lw_error *err)
+    LW_MUST_CHECK;
 
 /* The changes are in the recording. */
 void lw_trees_commit(struct lw_trees *trees);

@@ -35,6 +35,12 @@ struct lw_watched_thread {
     uint32_t current;
     uint64_t current_self; /* self ticks of `current`, when it was first seen there */
     unsigned quiet_looks;  /* in a row without an event */
+
+    /* The counter has jumped since its last event: the time up to the next one, which goes
+     * to one node, has that much too much in it. */
+    uint64_t jump_ticks; /* modulo 2^64; 0: it has not */
+    uint64_t jump_last;  /* when that last event was */
+    uint32_t jump_node;
 };
 
 struct lw_watched {
@@ -67,6 +73,11 @@ struct lw_watched {
     uint32_t next_block; /* of the round */
     uint64_t round_ns;   /* when it began */
     uint64_t window_ns;  /* when the one before began: no change is older */
+
+    uint64_t told_ns; /* when the last round began that was told */
+    uint64_t
+        jump_count; /* of the calibration (recorder/calibration.h), at the last look */
+    uint64_t jump_ticks; /* likewise */
 };
 
 /* What a process said of itself in its hello, and what /proc knows. */
