@@ -65,6 +65,8 @@ bool lw_program_init(struct lw_program *program, struct lw_error *err)
 
     memset(program, 0, sizeof(*program));
     program->witness.fd = program->timer_fd = -1;
+    if (getrlimit(RLIMIT_NOFILE, &program->files) != 0)
+        program->files.rlim_max = 0;
     sigemptyset(&program->no_kill);
     for (size_t i = 0; i < sizeof(no_kill) / sizeof(no_kill[0]); i++)
         disarm(program, no_kill[i]);
@@ -144,12 +146,15 @@ char *lw_program_find(const char *name, struct lw_error *err)
     return NULL;
 }
 
-/* In the new process: signals as they were before us, then the program. Comes back only
- * if that failed, with errno. */
+/* In the new process: signals and limits as they were before us, then the program. Comes
+ * back only if that failed, with errno. */
 static void become(const struct lw_program *program, const char *file,
                    char *const *argv, char *const *environment)
 {
     restore_signals(program);
+    if (program->files.rlim_max > 0 && setrlimit(RLIMIT_NOFILE, &program->files) != 0) {
+        /* It is never refused: the soft limit goes down, the hard one stays. */
+    }
     execve(file, argv, environment);
 }
 

@@ -17,6 +17,7 @@
 
 #include <signal.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -44,15 +45,17 @@ struct lw_program {
     sigset_t no_kill;  /* signals that must not kill us, and that the program shall have
                          as they were; see lw_program_init() */
     sigset_t old_mask; /* ours before */
-    int stop_signal;   /* the last request to stop that we got ourselves; 0: none */
-    bool is_stopped;   /* the program is */
+    struct rlimit files; /* likewise: how many descriptors the program may have */
+    int stop_signal;     /* the last request to stop that we got ourselves; 0: none */
+    bool is_stopped;     /* the program is */
     bool has_ended;
     int wait_status;  /* as waitpid() gives it, once it has ended */
     int failure_code; /* after a failed start: 126 or 127, as env gives them */
 };
 
 /* From here on signals wait for lw_program_signals(), and neither a pipe that nobody
- * reads nor a file that may not grow kills us. Call before threads are made. */
+ * reads nor a file that may not grow kills us. The program will have the signals and the
+ * limits that are ours now. Call before threads are made. */
 bool lw_program_init(struct lw_program *program, struct lw_error *err) LW_MUST_CHECK;
 /* Signals act on us again as they did. The program, if it runs, runs on. */
 void lw_program_release(struct lw_program *program);

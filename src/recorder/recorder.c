@@ -79,6 +79,7 @@ bool lw_recorder_open(struct lw_recorder *recorder,
                       const struct lw_recorder_options *options, struct lw_error *err)
 {
     lw_recorder_init(recorder);
+    lw_file_raise_limit();
     recorder->max_bytes = options->max_bytes;
     recorder->is_attached = options->is_attached;
     recorder->sample_rate = options->sample_rate;

@@ -9,51 +9,50 @@
 #define STACK_UNKNOWN LW_NO_STACK
 #define STACK_IN_CHAIN UINT32_MAX /* its stack is being looked for right now */
 
-bool lw_trees_init(struct lw_trees *trees, const struct lw_shared *shared,
-                   struct lw_error *err)
+void lw_trees_init(struct lw_trees *trees)
 {
     memset(trees, 0, sizeof(*trees));
     trees->self_most = UINT64_MAX;
-    trees->told = lw_zalloc(shared->block_count, sizeof(*trees->told), err);
-    trees->stacks = lw_zalloc(shared->block_count, sizeof(*trees->stacks), err);
-    if (!trees->told || !trees->stacks) {
-        lw_trees_release(trees, shared);
-        return false;
-    }
-    return true;
 }
 
-void lw_trees_release(struct lw_trees *trees, const struct lw_shared *shared)
+void lw_trees_release(struct lw_trees *trees)
 {
-    for (uint32_t block = 0; block < shared->block_count; block++) {
-        if (trees->told)
-            lw_free(trees->told[block]);
-        if (trees->stacks)
-            lw_free(trees->stacks[block]);
+    for (size_t block = 0; block < trees->block_capacity; block++) {
+        lw_free(trees->blocks[block].told);
+        lw_free(trees->blocks[block].stacks);
     }
-    lw_free(trees->told);
-    lw_free(trees->stacks);
+    lw_free(trees->blocks);
     lw_free(trees->chain);
     lw_free(trees->changes);
     memset(trees, 0, sizeof(*trees));
 }
 
+/* BLOCK is one that the region has. */
 static bool open_block(struct lw_trees *trees, const struct lw_shared *shared,
                        uint32_t block, struct lw_error *err)
 {
-    if (!trees->told[block])
-        trees->told[block] =
-            lw_zalloc(shared->block_nodes, sizeof(*trees->told[block]), err);
-    if (!trees->stacks[block])
-        trees->stacks[block] =
-            lw_zalloc(shared->block_nodes, sizeof(*trees->stacks[block]), err);
-    return trees->told[block] && trees->stacks[block];
+    size_t before = trees->block_capacity;
+    struct lw_tree_block *opened;
+
+    if (!lw_grow(&trees->blocks, &trees->block_capacity, (size_t)block + 1,
+                 sizeof(*trees->blocks), err))
+        return false;
+    if (trees->block_capacity > before)
+        memset(&trees->blocks[before], 0,
+               (trees->block_capacity - before) * sizeof(*trees->blocks));
+    opened = &trees->blocks[block];
+    if (!opened->told)
+        opened->told = lw_zalloc(shared->block_nodes, sizeof(*opened->told), err);
+    if (!opened->stacks)
+        opened->stacks = lw_zalloc(shared->block_nodes, sizeof(*opened->stacks), err);
+    return opened->told && opened->stacks;
 }
 
 static lw_stack_id *stack_place(const struct lw_trees *trees,
                                 const struct lw_shared *shared, uint32_t node)
 {
-    return &trees->stacks[node / shared->block_nodes][node % shared->block_nodes];
+    return &trees->blocks[node / shared->block_nodes]
+                .stacks[node % shared->block_nodes];
 }
 
 static uint32_t function_of(const struct lw_shared *shared, uint32_t node)
@@ -128,8 +127,10 @@ bool lw_trees_stack(struct lw_trees *trees, const struct lw_tree_context *contex
                     uint32_t node, lw_stack_id *stack, struct lw_error *err)
 {
     const struct lw_shared *shared = context->shared;
+    size_t block = node / shared->block_nodes;
 
-    if (node < shared->node_count && trees->stacks[node / shared->block_nodes]) {
+    if (node < shared->node_count && block < trees->block_capacity &&
+        trees->blocks[block].stacks) {
         *stack = *stack_place(trees, shared, node);
         if (*stack != STACK_UNKNOWN)
             return true;
@@ -140,7 +141,7 @@ bool lw_trees_stack(struct lw_trees *trees, const struct lw_tree_context *contex
 static struct lw_told *told_place(const struct lw_trees *trees,
                                   const struct lw_shared *shared, uint32_t node)
 {
-    return &trees->told[node / shared->block_nodes][node % shared->block_nodes];
+    return &trees->blocks[node / shared->block_nodes].told[node % shared->block_nodes];
 }
 
 /* Told from now on, unless lw_trees_abandon() takes it back. */
@@ -188,7 +189,7 @@ bool lw_trees_scan(struct lw_trees *trees, const struct lw_tree_context *context
 
     if (!open_block(trees, shared, block, err))
         return false;
-    told = trees->told[block];
+    told = trees->blocks[block].told;
     for (uint32_t i = first == 0 ? 1 : 0; i < shared->block_nodes; i++) {
         uint32_t function =
             atomic_load_explicit(&nodes[i].function, memory_order_acquire);

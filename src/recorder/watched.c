@@ -32,14 +32,11 @@ static void free_watched(struct lw_watched *watched)
     if (watched->pid_fd >= 0)
         close(watched->pid_fd);
     lw_name_log_release(&watched->log);
-    if (watched->shared.bytes)
-        lw_trees_release(&watched->trees, &watched->shared);
+    lw_trees_release(&watched->trees);
     lw_shared_close(&watched->shared);
     lw_samples_release(&watched->samples);
     lw_free(watched->threads);
     lw_free(watched->rows);
-    lw_free(watched->spans);
-    lw_free(watched->origins);
     lw_free(watched);
 }
 
@@ -72,15 +69,9 @@ static bool open_shared(struct lw_watched *watched, int fd, struct lw_error *err
     struct lw_shared *shared = &watched->shared;
 
     if (!lw_shared_open(shared, fd, err) ||
-        !lw_trees_init(&watched->trees, shared, err) ||
         !(watched->threads =
-              lw_zalloc(shared->thread_slots, sizeof(*watched->threads), err)) ||
-        !(watched->spans = lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->spans), err)) ||
-        !(watched->origins =
-              lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->origins), err)))
+              lw_zalloc(shared->thread_slots, sizeof(*watched->threads), err)))
         return false;
-    for (uint32_t slot = 0; slot < shared->thread_slots; slot++)
-        watched->threads[slot].ring.slot = slot;
     return true;
 }
 
@@ -100,6 +91,7 @@ struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
     watched->number = number;
     watched->image = lw_facts_image((pid_t)facts->pid);
     lw_name_log_init(&watched->log);
+    lw_trees_init(&watched->trees);
     if ((fd >= 0 && !open_shared(watched, fd, err)) ||
         !(watched->writer = lw_lap_writer_open(folder, number, &options, err)))
         goto fail;
@@ -496,6 +488,16 @@ static bool tell_losses(struct lw_watched *watched, struct lw_error *err)
     return true;
 }
 
+static bool has_records(const struct lw_watched *watched,
+                        const struct lw_watched_thread *thread)
+{
+    struct lw_agent_ring *ring = lw_shared_ring(&watched->shared, thread->ring.slot);
+
+    return thread->is_known &&
+           atomic_load_explicit(&ring->head, memory_order_acquire) != thread->ring.tail;
+}
+
+/* The scratch is large, and most processes have nothing to say most of the time. */
 static bool read_rings(struct lw_watched *watched,
                        const struct lw_tree_context *context,
                        const struct lw_watched_look *look, double *ring_fill,
@@ -505,8 +507,6 @@ static bool read_rings(struct lw_watched *watched,
         .trees = &watched->trees,
         .context = context,
         .calibration = look->calibration,
-        .spans = watched->spans,
-        .origins = watched->origins,
     };
     bool done = true;
 
@@ -514,12 +514,15 @@ static bool read_rings(struct lw_watched *watched,
         struct lw_watched_thread *thread = &watched->threads[slot];
         double fill = 0;
 
-        if (thread->is_known)
-            done = lw_ring_read(&reader, &thread->ring, &fill, err);
+        if (!has_records(watched, thread))
+            continue;
+        done = (reader.spans || lw_ring_reader_init(&reader, err)) &&
+               lw_ring_read(&reader, &thread->ring, &fill, err);
         if (fill > *ring_fill)
             *ring_fill = fill;
     }
     watched->strange_records += reader.strange_records;
+    lw_ring_reader_release(&reader);
     return done;
 }
 
@@ -560,6 +563,7 @@ static bool read_shared(struct lw_watched *watched, const struct lw_watched_look
         return false;
     watched->slot_count = lw_shared_slots_used(shared, watched->slot_count);
     for (uint32_t slot = 0; slot < watched->slot_count; slot++) {
+        watched->threads[slot].ring.slot = slot;
         if (!meet_thread(watched, &watched->threads[slot],
                          lw_shared_thread(shared, slot), look, err))
             return false;

@@ -61,8 +61,6 @@ struct lw_watched {
     uint32_t slot_count;               /* those that were ever used: the first ones */
     struct lw_call_row *rows;          /* scratch; owned */
     size_t row_capacity;
-    struct lw_span *spans;     /* scratch; owned */
-    struct lw_origin *origins; /* the same */
     uint64_t told_lost[LW_LOSS_COUNT];
     uint64_t told_strange; /* records and nodes that made no sense, so far */
     uint64_t strange_records;
