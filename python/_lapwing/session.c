@@ -118,6 +118,7 @@ static void after_fork_in_child(void)
         }
         lw_names_log_to_nobody(&py_tracer.functions.names);
         lw_region_release(&collector->region);
+        lw_region_count_lost(&old, LW_LOST_CHILDREN); /* in the parent's, which lives */
     }
     lw_region_release(&old);
 }

@@ -71,6 +71,7 @@ enum lw_agent_loss {
     LW_LOST_MISMATCH = 4,  /* returns that fit no call (greenlets, foreign hooks) */
     LW_LOST_HOOKED = 5,    /* times the program's own profile function shut ours out */
     LW_LOST_NAMES = 6,     /* names cut or dropped: the name log was full */
+    LW_LOST_CHILDREN = 7,  /* forked processes that could not be handed over */
     LW_LOSS_COUNT = 16,    /* room to grow without a new version */
 };
 

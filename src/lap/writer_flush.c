@@ -44,6 +44,22 @@ static bool write_at(int fd, const void *bytes, size_t len, uint64_t at)
     return true;
 }
 
+/* The segment stays open as long as descriptors are plentiful. */
+static void close_if_scarce(struct lw_lap_writer *w)
+{
+    if (!lw_file_is_scarce(w->fd))
+        return;
+    close(w->fd);
+    w->fd = -1;
+}
+
+static bool open_again(struct lw_lap_writer *w, struct lw_error *err)
+{
+    if (w->fd < 0)
+        w->fd = open(w->path, O_RDWR | O_CLOEXEC);
+    return w->fd >= 0 || lw_fail_errno(err, "cannot write %s", w->path);
+}
+
 bool lw_writer_start_segment(struct lw_lap_writer *w, uint32_t segment,
                              struct lw_error *err)
 {
@@ -88,6 +104,7 @@ bool lw_writer_start_segment(struct lw_lap_writer *w, uint32_t segment,
         w->metas[i].is_new = true;
     for (size_t i = 0; i < w->thread_count; i++)
         w->threads[i].is_new = true;
+    close_if_scarce(w);
     return true;
 }
 
@@ -221,22 +238,6 @@ static bool note_lost(struct lw_lap_writer *w, uint64_t *lost, const char *unit,
         return false;
     *lost = 0;
     return true;
-}
-
-/* The segment stays open as long as descriptors are plentiful. */
-static void close_if_scarce(struct lw_lap_writer *w)
-{
-    if (!lw_file_is_scarce(w->fd))
-        return;
-    close(w->fd);
-    w->fd = -1;
-}
-
-static bool open_again(struct lw_lap_writer *w, struct lw_error *err)
-{
-    if (w->fd < 0)
-        w->fd = open(w->path, O_RDWR | O_CLOEXEC);
-    return w->fd >= 0 || lw_fail_errno(err, "cannot write %s", w->path);
 }
 
 bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)

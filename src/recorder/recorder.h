@@ -67,6 +67,7 @@ struct lw_recorder {
     double sample_rate;
     bool sample_pause;
     bool is_attached;
+    bool has_more_hellos;    /* to be taken soon */
     struct lw_follow follow; /* descendants that do not say hello */
 
     uint64_t tick_ns; /* between looks */

@@ -22,6 +22,9 @@ static const struct {
                            "returns" },
     [LW_LOST_HOOKED] = { "the program's own profile function shut ours out", "times" },
     [LW_LOST_NAMES] = { "name log full", "names" },
+    [LW_LOST_CHILDREN] = { "forked and not recorded: the child got no memory for it, or "
+                           "Lapwing did not answer",
+                           "processes" },
 };
 
 /* What a counter that has jumped cannot be told apart from: a look that came late. */

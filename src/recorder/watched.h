@@ -45,7 +45,8 @@ struct lw_watched_thread {
 
 struct lw_watched {
     uint64_t pid;
-    int pid_fd;           /* readable when the process has ended; -1: none; owned */
+    int pid_fd;           /* readable when the process has ended; owned; -1: there is
+                             none, and its owner has to look whether it lives */
     uint32_t number;      /* of its series of segments */
     uint64_t death_ns;    /* when it was seen to have ended; 0: lives */
     uint64_t death_ticks; /* the same on its own clock; both are the owner's to set */
