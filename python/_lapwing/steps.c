@@ -18,17 +18,20 @@ __thread struct py_steps_thread py_steps_thread
 #define LONGER 4 /* times, from one to the next */
 
 static struct {
-    uint64_t next_ticks; /* not before; 0: at once */
+    uint64_t last_ticks; /* when it was */
+    uint64_t wait_ticks; /* not before; 0: at once */
     double wait_s;
     double tick_s;
 } look = { .wait_s = FIRST_LOOK_S };
 
 LW_HOT void py_steps_boundary(uint64_t now_ticks)
 {
-    if (now_ticks < look.next_ticks && !py_steps_classes_changed())
+    /* A counter that has started again is far from the last look, too. */
+    if (now_ticks - look.last_ticks < look.wait_ticks && !py_steps_classes_changed())
         return;
     py_steps_see_classes();
-    look.next_ticks = now_ticks + (uint64_t)(look.wait_s / look.tick_s);
+    look.last_ticks = now_ticks;
+    look.wait_ticks = (uint64_t)(look.wait_s / look.tick_s);
     look.wait_s =
         look.wait_s * LONGER < LAST_LOOK_S ? look.wait_s * LONGER : LAST_LOOK_S;
 }

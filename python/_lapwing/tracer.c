@@ -223,6 +223,12 @@ struct lw_calls_thread *py_tracer_attach(unsigned lane)
 
 /* ---- collectors ------------------------------------------------------------------ */
 
+static struct py_moment moment_now(void)
+{
+    return (struct py_moment){ lw_ticks_now(py_tracer.use_tsc),
+                               lw_ticks_monotonic_ns() };
+}
+
 bool py_tracer_init(void)
 {
     const char *reason = NULL;
@@ -238,25 +244,45 @@ bool py_tracer_init(void)
         PyErr_SetString(PyExc_OSError, "no thread-specific key is left");
         return false;
     }
-    py_tracer.use_tsc = lw_ticks_tsc_is_invariant();
+    py_tracer.use_tsc = lw_ticks_tsc_is_trusted(LW_TICKS_CLOCKSOURCE);
     py_tracer.only_epoch = 1; /* a new thread's is 0: none */
-    py_tracer.start_ticks = lw_ticks_now(py_tracer.use_tsc);
-    py_tracer.start_ns = lw_ticks_monotonic_ns();
+    py_tracer.start = py_tracer.asked = moment_now();
     return true;
 }
 
+static double tick_s_between(struct py_moment from, struct py_moment to)
+{
+    return (double)(to.ns - from.ns) / (double)(int64_t)(to.ticks - from.ticks) * 1e-9;
+}
+
+/* Measured from the start, for that is the most exact; but the counter may have jumped since
+ * it was last asked for (a suspended machine), and then it is measured from there on. */
 double py_tracer_tick_s(void)
 {
     const uint64_t long_enough_ns = 1000000; /* reading both clocks costs under 100 */
-    uint64_t ticks, ns;
+    struct py_moment now;
+    double ratio;
 
     if (!py_tracer.use_tsc)
         return 1e-9;
     do {
-        ticks = lw_ticks_now(true) - py_tracer.start_ticks;
-        ns = lw_ticks_monotonic_ns() - py_tracer.start_ns;
-    } while (ns < long_enough_ns);
-    return (double)ns / (double)ticks * 1e-9;
+        now = moment_now();
+    } while (now.ns - py_tracer.asked.ns < long_enough_ns && py_tracer.tick_s == 0);
+    if (py_tracer.tick_s > 0) {
+        if (now.ns - py_tracer.asked.ns < long_enough_ns)
+            return py_tracer.tick_s;
+        ratio = tick_s_between(py_tracer.asked, now) / py_tracer.tick_s;
+        py_tracer.asked = now;
+        if (!(ratio > 0.8 && ratio < 1.25)) {
+            py_tracer.start = now;
+            return py_tracer.tick_s;
+        }
+        if (now.ns - py_tracer.start.ns < long_enough_ns)
+            return py_tracer.tick_s;
+    }
+    py_tracer.asked = now;
+    py_tracer.tick_s = tick_s_between(py_tracer.start, now);
+    return py_tracer.tick_s;
 }
 
 static uint64_t collector_now(const struct py_collector *collector)

@@ -44,6 +44,11 @@ struct py_lane {
     uint32_t epoch;                 /* grows each time the lane is taken or left */
 };
 
+/* One moment on both clocks. */
+struct py_moment {
+    uint64_t ticks, ns;
+};
+
 /* What every call looks at comes first, in one cache line. */
 struct py_tracer {
     unsigned active;     /* lanes that record Python calls, a bit each */
@@ -58,8 +63,9 @@ struct py_tracer {
     struct py_functions functions;
     struct py_lane lanes[PY_LANES];
     struct py_compat compat;
-    uint64_t start_ticks; /* one moment on both clocks, to know a tick's length */
-    uint64_t start_ns;
+    struct py_moment start; /* from which a tick's length is measured */
+    struct py_moment asked; /* when it was last asked for */
+    double tick_s;          /* what it was then; 0: never */
     pthread_mutex_t
         lock; /* guards places and `threads`, which change without the GIL */
     struct py_thread *threads; /* those that have a place */

@@ -96,6 +96,14 @@ static inline void lw_calls_add_record(struct lw_calls_thread *thread,
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
+/* What ends NOW and began at START: was that before the region's recording? By how long ago
+ * it was, for the counter may have started again from 0 since. */
+static inline bool lw_calls_is_older(const struct lw_calls_thread *thread,
+                                     uint64_t start, uint64_t now)
+{
+    return now - start > now - thread->first_ticks;
+}
+
 /* The number of the node the thread stands on. */
 static inline uint32_t lw_calls_current(const struct lw_calls_thread *thread)
 {

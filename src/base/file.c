@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,6 +136,35 @@ void lw_file_close(struct lw_file_view *view)
         munmap(view->mapping, view->len);
     lw_free(view->memory);
     memset(view, 0, sizeof(*view));
+}
+
+/* Descriptors */
+
+/* More would only cost the kernel a larger table; and where there is no limit at all,
+ * "all" is a number that some loops over descriptors do not survive. */
+#define DESCRIPTORS_MOST (1u << 20)
+
+void lw_file_raise_limit(void)
+{
+    struct rlimit limit;
+    rlim_t wanted;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    wanted = limit.rlim_max < DESCRIPTORS_MOST ? limit.rlim_max : DESCRIPTORS_MOST;
+    if (limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        /* Then we do with fewer. */
+    }
+}
+
+bool lw_file_is_scarce(int fd)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd >= limit.rlim_cur / 2;
 }
 
 /* Writing */

@@ -46,6 +46,13 @@ bool lw_file_out_write(struct lw_file_out *out, const void *bytes, size_t len,
 bool lw_file_out_end(struct lw_file_out *out, struct lw_error *err) LW_MUST_CHECK;
 void lw_file_out_abandon(struct lw_file_out *out); /* after open, instead of end */
 
+/* Descriptors are few: 1,024 by default, and a recorder watches as many processes as there
+ * are. lw_file_raise_limit() asks for as many as the system allows; what can be opened
+ * again when it is needed is closed where lw_file_is_scarce() says of it, just opened,
+ * that the first half of them is used, so that the other half is left for what cannot. */
+void lw_file_raise_limit(void);
+bool lw_file_is_scarce(int fd);
+
 bool lw_file_write_fd(int fd, const void *bytes, size_t len); /* all; errno on false */
 bool lw_file_exists(const char *path);
 bool lw_file_is_folder(const char *path);

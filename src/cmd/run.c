@@ -244,7 +244,7 @@ static void work(struct session *session, uint64_t deadline_ns)
 {
     struct pollfd polls[] = {
         { session->recorder.fd, POLLIN, 0 },
-        { session->program.signal_fd, POLLIN, 0 },
+        { session->program.fd, POLLIN, 0 },
         { session->commit.fd, POLLIN, 0 }, /* -1: poll() passes over it */
     };
     uint64_t now_ns = lw_clock_ns();

@@ -70,6 +70,9 @@ bool lw_listener_open(struct lw_listener *listener, struct lw_error *err)
 
     memset(listener, 0, sizeof(*listener));
     listener->fd = listener->socket_fd = -1;
+    listener->guest_most = LW_LISTENER_GUESTS;
+    while (listener->guest_most > 4 && lw_file_is_scarce(8 * (int)listener->guest_most))
+        listener->guest_most /= 2;
     if (!make_folder(listener, err) ||
         !(listener->path = lw_path_join(listener->folder, SOCKET_NAME, err))) {
         lw_listener_close(listener);
@@ -140,7 +143,7 @@ bool lw_listener_accept(struct lw_listener *listener)
 
     /* Only to have them noticed: everybody is asked anyway. */
     epoll_wait(listener->fd, events, LW_LISTENER_GUESTS + 1, 0);
-    while (listener->guest_count < LW_LISTENER_GUESTS) {
+    while (listener->guest_count < listener->guest_most) {
         struct lw_guest *guest = &listener->guests[listener->guest_count];
 
         guest->fd =
@@ -256,8 +259,11 @@ static enum heard hear(struct lw_listener *listener, const struct lw_guest *gues
     if (len <= 0)
         return HEARD_NONSENSE;
     take_descriptors(&message, hello);
-    if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-        parse(listener, (size_t)len, hello) && identify(guest->fd, hello))
+    if ((message.msg_flags & MSG_CTRUNC) && parse(listener, (size_t)len, hello) &&
+        identify(guest->fd, hello))
+        listener->cut_count++;
+    else if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+             parse(listener, (size_t)len, hello) && identify(guest->fd, hello))
         return HEARD_HELLO;
     lw_hello_close(hello);
     return HEARD_NONSENSE;

@@ -25,6 +25,8 @@ struct lw_listener {
     int socket_fd;
     struct lw_guest guests[LW_LISTENER_GUESTS]; /* came, but have not said a word */
     size_t guest_count;
+    size_t guest_most;  /* fewer where descriptors are few: a hello needs some, too */
+    uint64_t cut_count; /* hellos whose descriptors found no room among ours: lost */
     char message[sizeof(struct lw_agent_hello) + LW_HELLO_TEXT_BYTES + 1];
 };
 
@@ -58,7 +60,7 @@ uint64_t lw_listener_missed(const struct lw_listener *listener);
 /* Let in who is waiting. True if anybody came. */
 bool lw_listener_accept(struct lw_listener *listener);
 /* The next hello that is there; false: none now. What makes no sense, or comes from
- * another user, is dropped. */
+ * another user, is dropped; one that came without its descriptors is counted. */
 bool lw_listener_next(struct lw_listener *listener, struct lw_hello *hello);
 
 #endif

@@ -24,7 +24,7 @@ extern char **environ;
 static void wait_for_end(struct lw_program *program)
 {
     while (!program->has_ended) {
-        struct pollfd pollfd = { program->signal_fd, POLLIN, 0 };
+        struct pollfd pollfd = { program->fd, POLLIN, 0 };
 
         CHECK(poll(&pollfd, 1, 10000) > 0);
         lw_program_signals(program);

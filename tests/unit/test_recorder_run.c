@@ -74,7 +74,7 @@ static bool hand_over(const struct lw_region *region, const char *text, size_t l
 static void call_for_ever(volatile uint64_t *counter, uint64_t most)
 {
     static const char hello[] = "/bin/python3\0003.11.7\0python3\0work.py";
-    bool use_tsc = lw_ticks_tsc_is_invariant();
+    bool use_tsc = lw_ticks_tsc_is_trusted(LW_TICKS_CLOCKSOURCE);
     struct lw_region_options options = { .flags = LW_AGENT_CALLS,
                                          .shared = true,
                                          .use_tsc = use_tsc };
