@@ -2,12 +2,16 @@
 
 #include "base/trust.h"
 
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/text.h"
 
 bool lw_trust_uid(uid_t uid)
 {
@@ -52,6 +56,44 @@ bool lw_trust_link(const char *path, const struct stat *about)
         return false;
     return !(folder.st_mode & S_ISVTX) || !(folder.st_mode & S_IWOTH) ||
            folder.st_uid == about->st_uid;
+}
+
+/* Languages that a stack may have frames of. */
+static bool is_source_name(const char *path)
+{
+    static const char *const suffixes[] = {
+        ".py",  ".pyi", ".pyx", ".pxd", ".pxi", ".c",   ".h",    ".cc", ".cpp", ".cxx",
+        ".hh",  ".hpp", ".hxx", ".inl", ".inc", ".cu",  ".cuh",  ".rs", ".go",  ".f",
+        ".f90", ".s",   ".S",   ".asm", ".m",   ".mm",  ".jl",   ".js", ".ts",  ".lua",
+        ".nim", ".zig", ".d",   ".pl",  ".rb",  ".php", ".java",
+    };
+
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+        if (lw_text_ends(path, suffixes[i]))
+            return true;
+    return false;
+}
+
+int lw_trust_open_source(const char *path, struct stat *about)
+{
+    char link[32], target[PATH_MAX];
+    ssize_t len;
+    int fd;
+
+    if (!is_source_name(path) || stat(path, about) != 0 || !S_ISREG(about->st_mode))
+        return -1;
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    len = readlink(link, target, sizeof(target) - 1);
+    target[len > 0 ? len : 0] = '\0';
+    /* access() asks for the real user, without what the program was given more. */
+    if (fstat(fd, about) == 0 && S_ISREG(about->st_mode) && is_source_name(target) &&
+        access(link, R_OK) == 0)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 /* The raw calls are of this thread; libc's would change all threads. Leaving user 0 takes

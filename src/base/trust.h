@@ -27,6 +27,11 @@ bool lw_trust_is_private_to(const struct stat *about, uid_t uid);
  * (fs.protected_symlinks), which is not switched on everywhere. */
 bool lw_trust_link(const char *path, const struct stat *about);
 
+/* Open PATH, which a recording from anywhere names, to show lines of it: only a regular
+ * file of source code by its name (also behind a link), and one that the person who runs
+ * us may read without rights that only this program has. -1: it is not such a file. */
+int lw_trust_open_source(const char *path, struct stat *about);
+
 /* Act on files as user UID with group GID does, in this thread, until lw_trust_act_end():
  * a path that this user chose then leads nowhere they could not go themselves, and what is
  * made is theirs. Only root can; for UID ourselves nothing changes. */
