@@ -57,9 +57,11 @@
 #define LW_AGENT_VARIABLE "LAPWING_AGENT"
 
 /* Beside the socket, a link to the run's folder: where torch, asked by the agent's
- * Python side, writes the traces of its windows (lap/traces.h). Gone when the recorder
- * is. */
+ * Python side, writes the traces of its windows (lap/traces.h). A second link "leads" to
+ * DEVICE:INODE of that folder, so that one put in its place is not taken for it. Gone when
+ * the recorder is. */
 #define LW_AGENT_RUN_LINK "run"
+#define LW_AGENT_RUN_IDENTITY "run-id"
 
 /* Beside the socket too: "order-4711", what process 4711 is to do between two steps of its
  * training, put there by who wants it done (recorder/window_order.h). The agent takes it

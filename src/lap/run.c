@@ -31,6 +31,7 @@ static void init(struct lw_run *run)
 {
     memset(run, 0, sizeof(*run));
     run->reserve_fd = -1;
+    run->folder = LW_FOLDER_CLOSED;
     lw_run_info_init(&run->info);
     lw_arena_init(&run->names);
 }
@@ -38,13 +39,10 @@ static void init(struct lw_run *run)
 void lw_run_close(struct lw_run *run)
 {
     if (run->reserve_fd >= 0) {
-        char *reserve = lw_path_join(run->path, RESERVE_NAME, NULL);
-
-        if (reserve)
-            unlink(reserve);
-        lw_free(reserve);
+        unlinkat(run->folder.fd, RESERVE_NAME, 0);
         close(run->reserve_fd);
     }
+    lw_folder_close(&run->folder);
     lw_run_info_release(&run->info);
     lw_arena_release(&run->names);
     lw_file_close(&run->pack);
@@ -77,18 +75,26 @@ static bool set_path(struct lw_run *run, const char *path, struct lw_error *err)
 
 /* Making */
 
+/* Is the folder, which was just made at its path, ours? A file that we make in it has our
+ * owner; those of a file system that names others have the same owner as well. */
+static bool is_our_own(const struct lw_run *run)
+{
+    struct stat folder, file;
+
+    return fstat(run->folder.fd, &folder) == 0 && fstat(run->reserve_fd, &file) == 0 &&
+           folder.st_uid == file.st_uid;
+}
+
 static bool make_reserve(struct lw_run *run, struct lw_error *err)
 {
-    char *path = lw_path_join(run->path, RESERVE_NAME, err);
-
-    if (!path)
-        return false;
-    run->reserve_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    run->reserve_fd = openat(run->folder.fd, RESERVE_NAME,
+                             O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (run->reserve_fd < 0)
-        lw_fail_errno(err, "cannot write %s", path);
-    lw_free(path);
-    if (run->reserve_fd < 0)
-        return false;
+        return lw_fail_errno(err, "cannot write %s/" RESERVE_NAME, run->path);
+    if (!is_our_own(run))
+        return lw_fail(err, LW_ERR_IO,
+                       "%s is another user's folder: record into one of yours (-o)",
+                       run->path);
     /* On a file system that has no locks, or no way to reserve, there is none. */
     flock(run->reserve_fd, LOCK_EX | LOCK_NB);
     if (fallocate(run->reserve_fd, 0, 0, RESERVE_BYTES) == 0 || errno != ENOSPC)
@@ -118,6 +124,22 @@ static bool make_parents(const char *path, struct lw_error *err)
     done = lw_file_make_folders(parent, err);
     lw_free(parent);
     return done;
+}
+
+/* The folder at the run's path, which was made just now, and is no link. */
+static bool hold_folder(struct lw_run *run, struct lw_error *err)
+{
+    int fd = open(run->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return lw_fail_errno(err, "cannot open the folder %s", run->path);
+    run->folder.path = lw_copy_text(run->path, strlen(run->path), err);
+    if (!run->folder.path) {
+        close(fd);
+        return false;
+    }
+    run->folder.fd = fd;
+    return true;
 }
 
 static bool make_named(struct lw_run *run, const char *path, struct lw_error *err)
@@ -215,21 +237,18 @@ bool lw_run_create(struct lw_run *run, const char *path, const char *runs,
     init(run);
     done = path ? make_named(run, path, err)
                 : make_dated(run, runs ? runs : LW_RUNS_FOLDER, program, err);
-    return done && make_reserve(run, err);
+    return done && hold_folder(run, err) && make_reserve(run, err);
 }
 
 bool lw_run_save(struct lw_run *run, struct lw_error *err)
 {
-    char *path = lw_path_join(run->path, "run.json", err);
     struct lw_buf text = { 0 };
     bool done;
 
-    if (!path)
-        return false;
     lw_run_info_write(&run->info, &text);
-    done = lw_buf_check(&text, err) && lw_file_replace(path, text.bytes, text.len, err);
+    done = lw_buf_check(&text, err) &&
+           lw_folder_replace(&run->folder, "run.json", text.bytes, text.len, err);
     lw_buf_release(&text);
-    lw_free(path);
     return done;
 }
 
@@ -280,10 +299,11 @@ static bool list_files(struct lw_run *run, DIR *folder, const char *prefix,
         lw_buf_addf(&name, "%s%s", prefix, entry->d_name);
         done = lw_buf_check(&name, err);
         if (!done || !is_run_file(name.bytes) ||
-            fstatat(dirfd(folder), entry->d_name, &about, 0) < 0 ||
-            !S_ISREG(about.st_mode))
+            fstatat(dirfd(folder), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        done = add_file(run, name.bytes, (uint64_t)about.st_size, err);
+        /* A link, a pipe or a device is no file of a run: whoever opens it says so. */
+        done = add_file(run, name.bytes,
+                        S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0, err);
     }
     lw_buf_release(&name);
     return done;
@@ -324,7 +344,9 @@ static bool has_recorder(const struct lw_run *run)
 {
     int folder =
         run->is_packed ? -1 : open(run->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = folder < 0 ? -1 : openat(folder, RESERVE_NAME, O_RDONLY | O_CLOEXEC);
+    int fd = folder < 0 ? -1
+                        : openat(folder, RESERVE_NAME,
+                                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 
     if (fd >= 0)
@@ -473,14 +495,28 @@ bool lw_run_open(struct lw_run *run, const char *name, const char *runs,
     return done;
 }
 
-bool lw_run_view(const struct lw_run *run, const struct lw_run_file *file,
-                 struct lw_file_view *view, struct lw_error *err)
+/* Is NAME a segment that nobody writes any more? */
+static bool is_sealed(const struct lw_folder *folder, const char *name)
 {
     unsigned char bytes[LW_SEGMENT_HEAD_BYTES];
     struct lw_segment_head head = { 0 };
-    char *path;
+    struct stat about;
+    int fd = lw_folder_find(folder, name, &about, NULL);
+    bool sealed = fd >= 0 &&
+                  pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
+                  lw_segment_head_get(&head, bytes, sizeof(bytes), NULL) &&
+                  head.flags & LW_SEGMENT_SEALED;
+
+    if (fd >= 0)
+        close(fd);
+    return sealed;
+}
+
+bool lw_run_view(const struct lw_run *run, const struct lw_run_file *file,
+                 struct lw_file_view *view, struct lw_error *err)
+{
+    struct lw_folder folder;
     bool done;
-    int fd;
 
     memset(view, 0, sizeof(*view));
     if (run->is_packed) {
@@ -488,23 +524,14 @@ bool lw_run_view(const struct lw_run *run, const struct lw_run_file *file,
         view->len = (size_t)file->bytes;
         return true;
     }
-    path = lw_path_join(run->path, file->name, err);
-    if (!path)
+    if (!lw_folder_open(&folder, run->path, err))
         return false;
-    if (lw_trace_is_name(file->name)) { /* whole, and only ever replaced */
-        done = lw_file_open(view, path, err);
-        lw_free(path);
-        return done;
-    }
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    done = fd >= 0 && pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
-           lw_segment_head_get(&head, bytes, sizeof(bytes), NULL);
-    if (fd >= 0)
-        close(fd);
-    /* A sealed file can only be replaced, so its mapping cannot be cut short. */
-    done = done && head.flags & LW_SEGMENT_SEALED ? lw_file_open(view, path, err)
-                                                  : lw_file_read(view, path, 0, err);
-    lw_free(path);
+    /* A trace is whole, and a sealed segment too; both can only be replaced, so their
+     * mapping cannot be cut short. */
+    done = lw_trace_is_name(file->name) || is_sealed(&folder, file->name)
+               ? lw_folder_map(view, &folder, file->name, err)
+               : lw_folder_read(view, &folder, file->name, 0, err);
+    lw_folder_close(&folder);
     return done;
 }
 

@@ -15,7 +15,7 @@
 #define LW_LAP_RUN_H
 
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/folder.h"
 
 #define LW_RUNS_FOLDER ".lapwing/runs" /* where runs are unless said otherwise */
 #define LW_RUN_SUFFIX ".lap"
@@ -104,6 +104,8 @@ struct lw_run {
     bool has_info;            /* run.json was there and whole */
     struct lw_file_view pack; /* the packed file, mapped */
     int reserve_fd;           /* of the recorder's own; -1: none */
+    struct lw_folder folder;  /* likewise: what it writes goes below this, wherever the
+                                 path has come to lead; of a run that was opened: closed */
 };
 
 /* Make a new run for a recorder: the folder PATH (which must not be there, or be

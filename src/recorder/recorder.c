@@ -96,7 +96,7 @@ bool lw_recorder_open(struct lw_recorder *recorder,
         (options->system && !(recorder->system = lw_system_new(err))) ||
         (options->sample_rate > 0 && !start_sampler(recorder, options, err)))
         goto fail;
-    lw_listener_show_run(&recorder->listener, recorder->run.path);
+    lw_listener_show_run(&recorder->listener, &recorder->run.folder);
     recorder->fd = epoll_create1(EPOLL_CLOEXEC);
     recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (recorder->fd < 0 || recorder->timer_fd < 0 ||

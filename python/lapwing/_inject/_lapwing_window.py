@@ -20,11 +20,12 @@ import gc
 import os
 import re
 import socket
+import stat
 import struct
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 OLDEST = "2.6"  # what tests/live/test_torch_windows.py has seen work
@@ -49,30 +50,109 @@ def socket_of(config: str) -> str:
     return config.split(",")[0].partition("=")[2]
 
 
+def is_trusted(uid: int) -> bool:
+    """Is UID ours or root's? Nobody else's folders, links and sockets are believed."""
+    return uid in (0, os.geteuid())
+
+
+@contextmanager
+def opened(path: str, dir_fd: int | None = None) -> Iterator[int]:
+    """The descriptor of the folder PATH, which is no link, for the length of a block: none
+    of ours stays open in somebody else's program."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, dir_fd=dir_fd)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def socket_folder(config: str) -> Iterator[int]:
+    """The descriptor of the folder that the recorder's socket is in. It lies where every
+    user may make folders, and may be gone: PermissionError: it is another's."""
+    with opened(os.path.dirname(socket_of(config))) as fd:
+        about = os.fstat(fd)
+        if not is_trusted(about.st_uid) or about.st_mode & 0o022:
+            raise PermissionError("the recorder's folder is another user's")
+        yield fd
+
+
+@contextmanager
+def same_folder(path: str, identity: str) -> Iterator[int]:
+    """The descriptor of the folder PATH, if it is still the one of that IDENTITY
+    (lw_folder_identity()): who may write above it may have put another one there."""
+    with opened(path) as fd:
+        about = os.fstat(fd)
+        if identity != f"{about.st_dev}:{about.st_ino}":
+            raise PermissionError(f"{path} is another folder now")
+        yield fd
+
+
+def path_below(fd: int, name: str) -> str:
+    """What torch, which takes no descriptor, may call NAME in the folder FD."""
+    return f"/proc/self/fd/{fd}/{name}"
+
+
 def note(config: str, sentence: str) -> None:
     """A sentence for the report of the run (agent/layout.h, struct lw_agent_hello)."""
     text = sentence.encode("utf-8", "replace")
     hello = struct.pack("=QIIII", 0x31474E4957504C4C, 1, 3, len(text), 0)
+    path = socket_of(config)
     with (
         suppress(OSError),
+        socket_folder(config),
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as speaker,
     ):
         speaker.setblocking(False)  # never wait for the recorder
-        speaker.connect(socket_of(config))
-        speaker.send(hello + text)
+        speaker.connect(path)
+        peer = speaker.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        if is_trusted(struct.unpack("3i", peer)[1]):
+            speaker.send(hello + text)
 
 
-def traces_folder(config: str) -> str:
-    """The run's folder of traces, made if need be. OSError: there is no run."""
-    folder = os.path.join(os.path.dirname(socket_of(config)), "run", "traces")
-    with suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    return folder
+@contextmanager
+def traces_folder(config: str) -> Iterator[int]:
+    """The descriptor of the run's folder of traces, made if need be. OSError: there is no
+    run any more."""
+    with socket_folder(config) as fd:
+        path, identity = (os.readlink(name, dir_fd=fd) for name in ("run", "run-id"))
+    with same_folder(path, identity) as run:
+        with suppress(FileExistsError):
+            os.mkdir("traces", 0o700, dir_fd=run)
+        with opened("traces", run) as traces:
+            yield traces
 
 
-def hidden_path(folder: str) -> str:
+def hidden_name() -> str:
     """What this process's window is called until it is whole."""
-    return os.path.join(folder, f".lapwing-{os.getpid()}.json")
+    return f".lapwing-{os.getpid()}.json"
+
+
+def make_new(folder: int, name: str, content: bytes = b"") -> None:
+    """A new file of ours, in place of what may be there."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        while content:
+            content = content[os.write(fd, content) :]
+    finally:
+        os.close(fd)
+
+
+def read_own(folder: int, name: str) -> str:
+    """The text of a file that is ours or root's. OSError: there is no such file."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(name, flags, dir_fd=folder)
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode) or not is_trusted(about.st_uid):
+            raise PermissionError(f"{name} is not ours")
+        return os.read(fd, 65536).decode("utf-8", "surrogateescape")
+    finally:
+        os.close(fd)
 
 
 def _owner() -> str:
@@ -83,24 +163,29 @@ def _owner() -> str:
 def put_in_run(config: str, write: Callable[[str], None]) -> str:
     """Have WRITE write a trace at the path it is given, and put it into the run.
     Returns the path. OSError: it could not be, and nothing is left of it."""
-    folder = traces_folder(config)
-    hidden = hidden_path(folder)
+    with traces_folder(config) as folder:
+        return _put_in(folder, write)
+
+
+def _put_in(folder: int, write: Callable[[str], None]) -> str:
+    hidden = hidden_name()
     try:
-        write(hidden)
-        os.chmod(hidden, 0o600)
-        if os.path.getsize(hidden) == 0:
+        make_new(folder, hidden)
+        write(path_below(folder, hidden))
+        if os.stat(hidden, dir_fd=folder, follow_symlinks=False).st_size == 0:
             raise OSError("torch wrote nothing")
         start = _owner() + "-"
-        number = 1 + sum(name.startswith(start) for name in os.listdir(folder))
+        names = set(os.listdir(folder))
+        number = 1 + sum(name.startswith(start) for name in names)
         while True:
-            path = os.path.join(folder, f"{start}{number:06d}.pt.trace.json")
-            if not os.path.exists(path) and not os.path.exists(path + ".gz"):
-                os.rename(hidden, path)
-                return path
+            name = f"{start}{number:06d}.pt.trace.json"
+            if name not in names and name + ".gz" not in names:
+                os.rename(hidden, name, src_dir_fd=folder, dst_dir_fd=folder)
+                return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
             number += 1
     except BaseException:
         with suppress(OSError):
-            os.unlink(hidden)
+            os.unlink(hidden, dir_fd=folder)
         raise
 
 
@@ -203,8 +288,8 @@ class Scheduled:
 
     def begin(self, number: int) -> None:
         # If we are killed in the window, the recorder sees that there was one.
-        with open(hidden_path(traces_folder(self.config)), "wb"):
-            pass
+        with traces_folder(self.config) as folder:
+            make_new(folder, hidden_name())
 
     def action(self, step: int, actions: Any) -> Any:
         return self.schedule.action(step, actions)
@@ -224,8 +309,8 @@ class Scheduled:
     def end(self) -> None:
         """Nothing of a window is in the run's folder any more, but what was saved."""
         self.next = self.schedule.next_window(self.number)
-        with suppress(OSError):
-            os.unlink(hidden_path(traces_folder(self.config)))
+        with suppress(OSError), traces_folder(self.config) as folder:
+            os.unlink(hidden_name(), dir_fd=folder)
 
     def say(self, sentence: str) -> None:
         self.has_said = True

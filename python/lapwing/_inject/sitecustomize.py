@@ -33,17 +33,28 @@ def _lapwing_hide(folder, variable):
 
 
 def _lapwing_refuse(socket_path, sentence):
-    """Say on the recorder's socket why this process is not recorded."""
+    """Say on the recorder's socket why this process is not recorded, if it is our user's
+    or root's: as src/agent/handover.c does."""
+    import os
     import socket
+    import stat
     import struct
 
+    trusted = (0, os.geteuid())
+    folder = os.lstat(os.path.dirname(socket_path))
+    if not stat.S_ISDIR(folder.st_mode) or folder.st_uid not in trusted:
+        return
+    if folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return
     text = sentence.encode("utf-8")
     hello = struct.pack("=QIIII", 0x31474E4957504C4C, 1, 2, len(text), 0)
     s = socket.socket(socket.AF_UNIX, 5)  # SOCK_SEQPACKET; 2.7 has no name for it
     try:
         s.setblocking(False)  # never wait for the recorder
         s.connect(socket_path)
-        s.send(hello + text)
+        peer = s.getsockopt(socket.SOL_SOCKET, 17, 12)  # SO_PEERCRED, likewise
+        if struct.unpack("3i", peer)[1] in trusted:
+            s.send(hello + text)
     finally:
         s.close()
 
