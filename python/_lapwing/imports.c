@@ -13,31 +13,29 @@
 #include "error.h"
 #include "patch.h"
 
-static struct {
-    PyObject *name;     /* interned; NULL: none is awaited; owned */
+enum { MOST_AWAITED = 4 };
+
+static struct awaited {
+    PyObject *name;     /* interned; owned */
     PyObject *callback; /* owned */
-    PyInterpreterState *interpreter;
-    bool is_scheduled;
-    union py_method release_lock; /* what it was */
-} awaited;
+} list[MOST_AWAITED];
+static unsigned count;
 
-/* NAME of MODULE's own; borrowed, or NULL with no exception set. */
-static PyObject *own_attribute(PyObject *module, const char *name)
-{
-    return PyDict_GetItemString(PyModule_GetDict(module), name);
-}
+static PyInterpreterState *interpreter; /* the only one that we look at */
+static union py_method original;        /* of _imp.release_lock */
+static bool is_scheduled;
 
-/* The module, if it is imported: not one that somebody made up, nor one that is loaded when
- * it is used (importlib.util.LazyLoader). Borrowed. */
-static PyObject *find_module(void)
+/* The module NAME, if it is imported: not one that somebody made up, nor one that is loaded
+ * when it is used (importlib.util.LazyLoader). Borrowed. */
+static PyObject *find_module(PyObject *name)
 {
-    PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), awaited.name);
+    PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
     PyObject *spec, *initializing;
     bool is_there;
 
-    if (!module || !PyModule_CheckExact(module) || !own_attribute(module, "_C"))
+    if (!module || !PyModule_CheckExact(module))
         return NULL;
-    spec = own_attribute(module, "__spec__");
+    spec = PyDict_GetItemString(PyModule_GetDict(module), "__spec__"); /* borrowed */
     if (!spec || spec == Py_None)
         return NULL;
     initializing = PyObject_GetAttrString(spec, "_initializing");
@@ -46,88 +44,111 @@ static PyObject *find_module(void)
     return is_there ? module : NULL;
 }
 
-static PyObject *find_quietly(void)
+/* The first of the list that is imported, and its module, a new reference; COUNT: none. */
+static unsigned find_imported(PyObject **module)
 {
-    PyObject *type, *value, *traceback, *module;
+    PyObject *type, *value, *traceback;
+    unsigned found = 0;
 
     PyErr_Fetch(&type, &value, &traceback);
-    module = find_module();
+    *module = NULL;
+    while (found < count && !(*module = find_module(list[found].name)))
+        found++;
+    Py_XINCREF(*module);
     py_error_end();
     PyErr_Restore(type, value, traceback);
-    return module;
+    return found;
 }
 
-static void tell(PyObject *module)
+static void drop(unsigned index)
 {
-    PyObject *callback = awaited.callback;
+    struct awaited dropped = list[index];
 
-    awaited.callback = NULL;
-    Py_INCREF(module);
-    py_imports_forget();
-    py_error_call(callback, PyTuple_Pack(1, module));
-    Py_DECREF(callback);
-    Py_DECREF(module);
+    list[index] = list[--count];
+    if (count == 0)
+        py_patch_undo(PY_PATCH_IMPORT);
+    Py_DECREF(dropped.name);
+    Py_DECREF(dropped.callback);
+}
+
+static void tell_all(void)
+{
+    PyObject *module;
+
+    for (unsigned found; (found = find_imported(&module)) < count;) {
+        PyObject *callback = list[found].callback;
+
+        Py_INCREF(callback);
+        drop(found);
+        py_error_call(callback, PyTuple_Pack(1, module));
+        Py_DECREF(callback);
+        Py_DECREF(module);
+    }
 }
 
 static int tell_later(void *unused)
 {
-    PyObject *module = awaited.name ? find_quietly() : NULL;
-
     (void)unused;
-    awaited.is_scheduled = false;
-    if (!module)
-        return 0;
-    if (!py_error_is_importing())
-        tell(module);
+    is_scheduled = false;
+    if (count > 0 && py_error_is_importing())
+        is_scheduled = Py_AddPendingCall(tell_later, NULL) == 0;
     else
-        awaited.is_scheduled = Py_AddPendingCall(tell_later, NULL) == 0;
+        tell_all();
     return 0;
 }
 
 static PyObject *release_lock(PyObject *self, PyObject *unused)
 {
-    PyObject *result = awaited.release_lock.tuple(self, unused), *module;
+    PyObject *result = original.tuple(self, unused), *module = NULL;
 
-    if (!awaited.name || awaited.is_scheduled ||
-        PyInterpreterState_Get() != awaited.interpreter)
+    if (count == 0 || is_scheduled || PyInterpreterState_Get() != interpreter ||
+        find_imported(&module) == count)
         return result;
-    module = find_quietly();
-    if (!module)
-        return result;
+    Py_DECREF(module);
     if (py_error_is_main_thread())
-        awaited.is_scheduled = Py_AddPendingCall(tell_later, NULL) == 0;
+        is_scheduled = Py_AddPendingCall(tell_later, NULL) == 0;
     else
-        tell(module);
+        tell_all();
     return result;
 }
 
-bool py_imports_await(const char *name, PyObject *callback)
+static bool enter_lock(void)
 {
     static const union py_method ours = { .tuple = release_lock };
     PyObject *module = PyImport_ImportModule("_imp");
     PyObject *function = module ? PyObject_GetAttrString(module, "release_lock") : NULL;
+    bool done = function && py_patch_function(PY_PATCH_IMPORT, function, "release_lock",
+                                              METH_NOARGS, ours, &original);
 
-    py_imports_forget();
-    awaited.name = function ? PyUnicode_InternFromString(name) : NULL;
-    if (awaited.name) {
-        awaited.callback = callback;
-        Py_INCREF(callback);
-        awaited.interpreter = PyInterpreterState_Get();
-        if (!py_patch_function(PY_PATCH_IMPORT, function, "release_lock", METH_NOARGS,
-                               ours, &awaited.release_lock)) {
-            py_imports_forget();
-            PyErr_SetString(PyExc_RuntimeError,
-                            "this Python's import lock is not as Lapwing knows it");
-        }
-    }
+    if (function && !done)
+        PyErr_SetString(PyExc_RuntimeError,
+                        "this Python's import lock is not as Lapwing knows it");
     Py_XDECREF(function);
     Py_XDECREF(module);
-    return awaited.name != NULL;
+    return done;
 }
 
-void py_imports_forget(void)
+bool py_imports_await(const char *name, PyObject *callback)
 {
-    py_patch_undo(PY_PATCH_IMPORT);
-    Py_CLEAR(awaited.name);
-    Py_CLEAR(awaited.callback);
+    PyObject *text;
+
+    if (count == MOST_AWAITED) {
+        PyErr_SetString(PyExc_RuntimeError, "too many modules are waited for");
+        return false;
+    }
+    interpreter = PyInterpreterState_Get();
+    if (!(text = PyUnicode_InternFromString(name)) || (count == 0 && !enter_lock())) {
+        Py_XDECREF(text);
+        return false;
+    }
+    Py_INCREF(callback);
+    list[count++] = (struct awaited){ text, callback };
+    return true;
+}
+
+void py_imports_forget(const char *name)
+{
+    for (unsigned i = count; i-- > 0;)
+        if (PyUnicode_CompareWithASCIIString(list[i].name, name) == 0)
+            drop(i);
 }

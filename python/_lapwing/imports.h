@@ -4,12 +4,11 @@
 
 #include "compat.h"
 
-/* Call CALLBACK(module) once, soon after the program has imported NAME, whose extension
- * module is then NAME._C: in the thread that did, out of the import system. False with an
- * exception set. */
+/* Call CALLBACK(module) once, soon after the program has imported NAME: in the thread that
+ * did, out of the import system. False with an exception set. */
 bool py_imports_await(const char *name, PyObject *callback);
 
 /* No more. */
-void py_imports_forget(void);
+void py_imports_forget(const char *name);
 
 #endif

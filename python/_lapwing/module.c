@@ -32,7 +32,7 @@ static PyObject *stop(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     py_session_stop();
-    py_imports_forget();
+    py_imports_forget("torch");
     py_steps_unhook();
     py_exec_unfollow();
     Py_RETURN_NONE;
@@ -90,6 +90,21 @@ static PyObject *is_programs(PyObject *module, PyObject *error)
 {
     (void)module;
     return PyBool_FromLong(py_error_is_programs(error));
+}
+
+static PyObject *call_guarded(PyObject *function, PyObject *unused)
+{
+    (void)unused;
+    py_error_call(function, PyTuple_New(0));
+    Py_RETURN_NONE;
+}
+
+static PyObject *guarded(PyObject *module, PyObject *function)
+{
+    static PyMethodDef definition = { "guarded", call_guarded, METH_NOARGS, NULL };
+
+    (void)module;
+    return PyCFunction_New(&definition, function);
 }
 
 static PyObject *wants_torch(PyObject *module, PyObject *unused)
@@ -179,6 +194,9 @@ static PyMethodDef methods[] = {
       "torch is there: record its ops as was asked. False: that cannot be." },
     { "await_import", await_import, METH_VARARGS,
       "await_import(name, callback): call it with the module once that is imported." },
+    { "guarded", guarded, METH_O,
+      "guarded(function): calls it, and what it raises goes on to the program if it is "
+      "the program's, and is forgotten else." },
     { "is_programs", is_programs, METH_O,
       "Whether an exception that our code has caught is the program's to handle." },
     { "wants_torch", wants_torch, METH_NOARGS,

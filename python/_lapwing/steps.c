@@ -1,6 +1,7 @@
 /* What the files of steps share, and how they are put in place; see steps.h. */
 
 #include "steps.h"
+#include "kineto.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -255,4 +256,5 @@ void py_steps_unhook(void)
     is_hooked = false;
     py_steps_leave_classes();
     py_patch_undo(PY_PATCH_TORCH);
+    py_kineto_forget();
 }
