@@ -25,23 +25,45 @@ static PyInterpreterState *interpreter; /* the only one that we look at */
 static union py_method original;        /* of _imp.release_lock */
 static bool is_scheduled;
 
+/* Whether code of the module with NAMES, at its top level or below, runs in this thread. */
+static bool is_running(PyObject *names)
+{
+    PyObject *frame = (PyObject *)PyEval_GetFrame(), *next, *globals;
+    bool is = false;
+
+    Py_XINCREF(frame);
+    while (frame && frame != Py_None && !is) {
+        globals = PyObject_GetAttrString(frame, "f_globals");
+        is = globals == names;
+        Py_XDECREF(globals);
+        next = PyObject_GetAttrString(frame, "f_back");
+        Py_DECREF(frame);
+        frame = next;
+    }
+    Py_XDECREF(frame);
+    return is;
+}
+
 /* The module NAME, if it is imported: not one that somebody made up, nor one that is loaded
  * when it is used (importlib.util.LazyLoader). Borrowed. */
 static PyObject *find_module(PyObject *name)
 {
     PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
-    PyObject *spec, *initializing;
+    PyObject *names, *spec, *initializing;
     bool is_there;
 
     if (!module || !PyModule_CheckExact(module))
         return NULL;
-    spec = PyDict_GetItemString(PyModule_GetDict(module), "__spec__"); /* borrowed */
-    if (!spec || spec == Py_None)
+    names = PyModule_GetDict(module);
+    spec = PyDict_GetItemString(names, "__spec__"); /* borrowed */
+    /* The code of a module, when it runs, is given builtins. */
+    if (!spec || spec == Py_None || !PyDict_GetItemString(names, "__builtins__"))
         return NULL;
     initializing = PyObject_GetAttrString(spec, "_initializing");
     is_there = !initializing || PyObject_IsTrue(initializing) == 0;
     Py_XDECREF(initializing);
-    return is_there ? module : NULL;
+    /* A lazy loader does not say that it has begun. */
+    return is_there && !is_running(names) ? module : NULL;
 }
 
 /* The first of the list that is imported, and its module, a new reference; COUNT: none. */
