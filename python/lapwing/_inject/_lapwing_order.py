@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from typing import Any
 
 TRACE = "trace.pt.trace.json"
@@ -42,7 +41,9 @@ class Ordered:
         try:
             with self.window.same_folder(self.folder, self.identity):
                 return True
-        except OSError:
+        except OSError as error:
+            if self.window.is_programs(error):
+                raise
             return False
 
     def put(self, name: str, text: str = "") -> None:
@@ -51,7 +52,9 @@ class Ordered:
             with self.window.same_folder(self.folder, self.identity) as folder:
                 self.window.make_new(folder, "word.tmp", text.encode("utf-8", "replace"))
                 os.rename("word.tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError:
+        except OSError as error:
+            if self.window.is_programs(error):
+                raise
             self.is_over = True
 
     def is_due(self, number: int) -> bool:
@@ -120,13 +123,15 @@ def read(config: str, window: Any) -> Ordered | None:
     try:
         with window.socket_folder(config) as folder:
             text = window.read_own(folder, name)
-            with suppress(OSError):
+            with window.ours(OSError):
                 os.unlink(name, dir_fd=folder)
         for line in text.splitlines():
             key, _, value = line.partition("=")
             words[key] = value
         return Ordered(words, window)
-    except (OSError, KeyError, ValueError):
+    except (OSError, KeyError, ValueError) as error:
+        if window.is_programs(error):
+            raise
         return None
 
 

@@ -57,6 +57,8 @@ class _Profiler:
                 windows.start()
                 windows.find_foreign()
             except Exception as error:
+                if self.agent.is_programs(error):
+                    raise
                 if refused := order.read(self.config, window):
                     refused.fail(
                         f"has torch {self.torch.__version__}, which lacks what its "
