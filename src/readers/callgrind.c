@@ -109,7 +109,10 @@ static bool is_name(const void *owner, uint32_t number, const void *key)
            *(const uint64_t *)key;
 }
 
-/* "(3) name" gives number 3 a name, "(3)" is that name, anything else is a name. */
+/* "(3) name" gives number 3 a name, "(3)" is that name, anything else is a name. A number
+ * that none was given to is an error, but for objects: files that were cut out of larger
+ * ones have such, and an object only tells functions of one name apart. Its number does
+ * that as well. */
 static bool read_name(struct reading *r, struct names *names, const char *text,
                       size_t len, lw_string_id *id, struct lw_error *err)
 {
@@ -126,6 +129,8 @@ static bool read_name(struct reading *r, struct names *names, const char *text,
     while (skip < len && text[skip] == ' ')
         skip++;
     if (skip == len) {
+        if (!found && names == &r->objects)
+            return lw_builder_string(r->out, text, len, id, err);
         if (!found)
             return fail(r, "a number that no name was given to", err);
         *id = names->list[found - 1].string;
@@ -401,6 +406,17 @@ static bool set_function(struct reading *r, const char *text, size_t len,
            find_function(r, r->here.object, r->here.file, name, &r->here.function, err);
 }
 
+/* Where a jump goes is not of interest, but the name may be given to its number here. */
+static bool read_jump_name(struct reading *r, struct names *names, const char *text,
+                           size_t len, struct lw_error *err)
+{
+    const char *bracket = len > 0 && text[0] == '(' ? memchr(text, ')', len) : NULL;
+    lw_string_id id;
+
+    return !bracket || bracket == text + len - 1 ||
+           read_name(r, names, text, len, &id, err);
+}
+
 /* KEY=VALUE; what is not known (jumps, and whatever comes) is passed over. */
 static bool read_assignment(struct reading *r, const char *key, size_t key_len,
                             const char *value, size_t len, struct lw_error *err)
@@ -424,6 +440,12 @@ static bool read_assignment(struct reading *r, const char *key, size_t key_len,
         return read_name(r, &r->files, value, len, &r->here.file, err);
     if (strcmp(word, "ob") == 0)
         return read_name(r, &r->objects, value, len, &r->here.object, err);
+    if (strcmp(word, "jfi") == 0)
+        return read_jump_name(r, &r->files, value, len, err);
+    if (strcmp(word, "jfn") == 0)
+        return read_jump_name(r, &r->names, value, len, err);
+    if (strcmp(word, "job") == 0)
+        return read_jump_name(r, &r->objects, value, len, err);
     if (strcmp(word, "cob") == 0) {
         r->has_called_object = true;
         return read_name(r, &r->objects, value, len, &r->called_object, err);

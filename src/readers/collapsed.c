@@ -1,7 +1,8 @@
 /* Collapsed stacks: one stack a line, root first, frames parted by ';', then a space and
  * a weight. Written by FlameGraph's stackcollapse scripts, py-spy's raw format, austin
  * and us. There is no header, no escaping and no unit: a frame may hold spaces but not
- * ';', and the last space is the one that counts.
+ * ';', and the last space is the one that counts. A line that begins with that space is
+ * a stack without frames, which py-spy writes of threads that run no Python yet.
  *
  *     <module> (train.py:40);step (train.py:12);forward (model.py:7) 31
  *     P123;T0x7f21;/home/me/train.py:<module>:40;/home/me/train.py:step:12 10043
@@ -29,6 +30,7 @@
 
 #define AUSTIN_NS 1000   /* it counts microseconds */
 #define DECIMAL_DIGITS 9 /* behind the point, of a file that has decimals */
+#define NO_STACK "(no stack)"
 
 /* Distinct texts, numbered from 0, which lie in the file. */
 struct texts {
@@ -337,8 +339,17 @@ static bool read_line(struct reading *r, const char *line, size_t len, size_t nu
     }
     if (!follow(r, line, stack_len, at, path, err))
         return false;
-    if (r->depth > 0)
+    if (r->depth > 0) {
         path = r->steps[r->depth - 1].path;
+    } else {
+        uint32_t frame;
+        bool is_new;
+
+        if (!number_text(&r->frames, NO_STACK, strlen(NO_STACK), &frame, &is_new,
+                         err) ||
+            !lw_paths_push(&r->paths, path, frame, &path, err))
+            return false;
+    }
     r->line = line;
     r->stack_len = stack_len;
     if (__builtin_add_overflow(r->paths.list[path].self, weight,
@@ -466,6 +477,9 @@ static enum line classify(const char *line, size_t len)
     while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == ' '))
         len--;
     if (len == 0 || line[0] == '#')
+        return LINE_EMPTY;
+    /* No stack at all: other texts have such lines as well. */
+    if (line[0] == ' ' && read_weight(&r, line + 1, len - 1, &weight))
         return LINE_EMPTY;
     space = memrchr(line, ' ', len);
     if (line[0] != ' ' && space &&
