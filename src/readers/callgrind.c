@@ -20,7 +20,7 @@
  * as its total is, which is gprof's way.
  *
  * One of the events is taken: the first that is a time, else the first. If it is no
- * time, 1 ns is 1 of it, and the fact "unit" says so. */
+ * time, 1 ns is 1 of it, and that is said (model/measure.h). */
 
 #include <string.h>
 
@@ -28,6 +28,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "model/callgraph.h" /* lw_calls_add */
+#include "model/measure.h"
 #include "readers/reader.h"
 
 #define EVENTS_MAX 64   /* Valgrind has 13 */
@@ -554,16 +555,18 @@ static bool add_edge(struct reading *r, const struct edge *edge, struct lw_error
 
 static bool add_unit(struct reading *r, struct lw_error *err)
 {
-    const struct lw_profile *profile = lw_builder_profile(r->out);
+    const char *event = lw_profile_text(lw_builder_profile(r->out), r->event_name);
     struct lw_buf text;
     bool done;
 
     lw_buf_init(&text, 0);
-    lw_buf_add_text(&text, "1 ns is 1 ");
-    lw_buf_add_text(&text, lw_profile_text(profile, r->event_name));
-    lw_buf_add_text(&text, " in the file");
+    lw_buf_addf(&text, "1 ns is 1 %s in the file", event);
     done = lw_buf_check(&text, err) &&
            lw_builder_fact(r->out, "unit", text.bytes, text.len, err);
+    lw_buf_reset(&text);
+    lw_buf_addf(&text, "Figures are %s, not times", event);
+    done = done && lw_buf_check(&text, err) &&
+           lw_measure_set(r->out, LW_UNIT_COUNT, text.bytes, err);
     lw_buf_release(&text);
     return done;
 }

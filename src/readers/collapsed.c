@@ -11,8 +11,8 @@
  * file:function:line, and counts microseconds ("time,idle,bytes" in its full mode). Its
  * metadata are lines that begin with '#'. py-spy and we write processes and threads as
  * frames, 'process 123:"train.py"' and "thread (0x7f21): loader", if they are asked for. Elsewhere a weight is a count, of samples as a
- * rule: a weight of 1 becomes 1 ns, or 1 s in a file with decimals, and the fact "unit"
- * says that it is none.
+ * rule: a weight of 1 becomes 1 ns, or 1 s in a file with decimals, and it is said that it
+ * is none (model/measure.h).
  *
  * Files are sorted, or come from a program that is mostly where it was a moment ago, so
  * a line begins as the line before it: what is the same is not looked at again, and only
@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "model/measure.h"
 #include "readers/frames.h"
 #include "readers/paths.h"
 #include "readers/reader.h"
@@ -31,6 +32,9 @@
 #define AUSTIN_NS 1000   /* it counts microseconds */
 #define DECIMAL_DIGITS 9 /* behind the point, of a file that has decimals */
 #define NO_STACK "(no stack)"
+#define WEIGHTS \
+    "Figures are the file's weights, which it does not name: samples from py-spy and " \
+    "flamegraph.pl, nanoseconds from Lapwing"
 
 /* Distinct texts, numbered from 0, which lie in the file. */
 struct texts {
@@ -427,6 +431,7 @@ static bool finish(struct reading *r, struct lw_error *err)
     lw_frame_id *ids = lw_alloc((r->frames.count + 1) * sizeof(*ids), err);
     const char *unit = r->has_decimals ? "1 s is a weight of 1 in the file"
                                        : "1 ns is a weight of 1 in the file";
+    enum lw_unit measure = r->has_decimals ? LW_UNIT_NUMBER : LW_UNIT_COUNT;
     bool done;
 
     done = ids && add_frames(r, ids, err) &&
@@ -434,7 +439,8 @@ static bool finish(struct reading *r, struct lw_error *err)
            lw_paths_add_samples(&r->paths,
                                 r->is_austin && !r->has_decimals ? AUSTIN_NS : 1,
                                 r->out, err) &&
-           (r->is_austin || lw_builder_fact(r->out, "unit", unit, strlen(unit), err));
+           (r->is_austin || (lw_builder_fact(r->out, "unit", unit, strlen(unit), err) &&
+                             lw_measure_set(r->out, measure, WEIGHTS, err)));
     lw_free(ids);
     return done;
 }
