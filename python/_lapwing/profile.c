@@ -44,6 +44,16 @@ static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)calls;
 }
 
+/* The timer is running, maybe in another thread: what it is asked the time for goes on to
+ * use the timer and the counts. True, with the exception that cProfile has. */
+static bool refuse_in_timer(const struct calls *calls, const char *what)
+{
+    if (!calls->timer || !py_tracer.in_timer)
+        return false;
+    PyErr_Format(PyExc_RuntimeError, "cannot %s profiler in external timer", what);
+    return true;
+}
+
 /* May be called again, also while it counts: what was counted is kept. */
 static int calls_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
@@ -55,7 +65,8 @@ static int calls_init(PyObject *self, PyObject *args, PyObject *kwargs)
     int subcalls = 1, builtins = 1;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Odpp:Profile", names, &timer,
-                                     &unit, &subcalls, &builtins))
+                                     &unit, &subcalls, &builtins) ||
+        refuse_in_timer(calls, "set up"))
         return -1;
     py_collector_stop(&calls->collector); /* a lane keeps to the clock it began with */
     old_timer = calls->timer;
@@ -119,6 +130,8 @@ static PyObject *calls_enable(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *calls_disable(PyObject *self, PyObject *unused)
 {
     (void)unused;
+    if (refuse_in_timer((struct calls *)self, "disable"))
+        return NULL;
     py_collector_stop(&((struct calls *)self)->collector);
     Py_RETURN_NONE;
 }
@@ -129,6 +142,8 @@ static PyObject *calls_clear(PyObject *self, PyObject *unused)
     bool was_on = calls->collector.lane >= 0;
 
     (void)unused;
+    if (refuse_in_timer(calls, "clear"))
+        return NULL;
     py_collector_release(&calls->collector);
     if (!make_region(calls) || (was_on && !py_collector_start(&calls->collector)))
         return NULL;

@@ -304,6 +304,48 @@ lapwing.Profile().runcall(len, "")
     assert ours.stdout == "[False, True]\n", ours.stderr
 
 
+EVIL_TIMERS = """
+import lapwing, sys
+class Evil:
+    calls = 0
+    def __init__(self, at, word):
+        self.at, self.word = at, word
+    def __call__(self):
+        self.calls += 1
+        if self.calls == self.at:
+            getattr(profile, self.word)()
+        return float(self.calls)
+def f():
+    pass
+heard = []
+sys.unraisablehook = lambda error: heard.append(str(error.exc_value))
+for word in ("disable", "clear", "__init__"):
+    for at in (1, 2, 3):
+        profile = lapwing.Profile(Evil(at, word))
+        profile.enable()
+        f()
+        f()
+        profile.disable()
+        profile.create_stats()
+        assert [r[1] for k, r in profile.stats.items() if k[2] == "f"] == [2]
+print(*heard, sep="\\n")
+heard.clear()
+lapwing.Profile(lambda: "no number").runcall(f)
+print(set(heard))
+"""
+
+
+def test_a_timer_may_do_what_it_likes(python: str, tmp_path: Path) -> None:
+    write(tmp_path / "x.py", EVIL_TIMERS)
+    ours = run(python, tmp_path, "x.py")
+    refused = [
+        f"cannot {word} profiler in external timer\n" * 3
+        for word in ("disable", "clear", "set up")
+    ]
+    expected = "".join(refused) + "{'must be real number, not str'}\n"
+    assert (ours.returncode, ours.stdout) == (0, expected), ours.stderr
+
+
 SLOW_AND_FAST = """
 def a_fast(): pass
 def z_slow():
