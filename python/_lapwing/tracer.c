@@ -422,7 +422,8 @@ bool py_tracer_see_main(PyObject *code, PyObject *globals)
 }
 
 /* The caller's own clock. It may be a Python function, whose calls are not part of the
- * profile; one that fails or gives no number stands still. */
+ * profile; one that fails or gives no number is at 0, and that is said as of any other
+ * callback. */
 uint64_t py_tracer_timer_now(unsigned lane)
 {
     struct py_collector *collector = py_tracer.lanes[lane].collector;
@@ -433,12 +434,12 @@ uint64_t py_tracer_timer_now(unsigned lane)
     PyErr_Fetch(&type, &value, &traceback);
     py_tracer.in_timer = true;
     reading = PyObject_CallObject(collector->timer, NULL);
-    py_tracer.in_timer = false;
     if (reading)
         ticks = PyFloat_AsDouble(reading);
     Py_XDECREF(reading);
     if (PyErr_Occurred())
-        PyErr_Clear();
+        PyErr_WriteUnraisable(collector->timer);
+    py_tracer.in_timer = false;
     PyErr_Restore(type, value, traceback);
     return (uint64_t)(int64_t)(collector->timer_unit_s > 0 ? ticks : ticks * 1e9);
 }

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "model/losses.h"
+#include "model/measure.h"
 #include "model/units.h"
 
 const struct lw_analysis *const lw_analyses[] = {
@@ -55,7 +56,9 @@ bool lw_analysis_run(const struct lw_analysis *analysis,
     done = lw_states_take(&part, profile, query->states, err) &&
            run_view(analysis, &part, query, table, err);
     lw_states_release(&part);
-    return done;
+    if (done)
+        lw_measure_table(profile, table);
+    return done && lw_table_check(table, err);
 }
 
 const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text)
@@ -65,13 +68,27 @@ const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text)
     return text->bytes && !text->failure ? text->bytes : "";
 }
 
+/* Of two profiles it may be the same. */
+static void note_once(struct lw_table *table, const char *sentence)
+{
+    size_t len = strlen(sentence);
+
+    for (size_t i = 0; i < table->note_count; i++)
+        if (strncmp(table->notes[i], sentence, len) == 0)
+            return;
+    lw_table_note(table, "%s.", sentence);
+}
+
 void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table)
 {
+    const char *sentence = lw_measure_sentence(profile);
     const char *unit_fact = lw_profile_fact(profile, "unit");
     const char *note_fact = lw_profile_fact(profile, "note");
     struct lw_buf text;
 
-    if (unit_fact)
+    if (sentence)
+        note_once(table, sentence);
+    else if (unit_fact)
         lw_table_note(table, "Times may be something else: %s.", unit_fact);
     lw_buf_init(&text, 0);
     for (size_t i = 0; i < profile->loss_count; i++) {
@@ -133,7 +150,7 @@ static void set_list_title(const struct lw_query *query,
     } else {
         lw_analysis_add_samples(&text, graph->profile, graph->samples);
     }
-    lw_units_add_ns(&text, lw_analysis_ns(graph->total_s));
+    lw_measure_add(&text, graph->profile, lw_analysis_ns(graph->total_s));
     for (size_t i = 0; i < query->key_count; i++)
         lw_buf_addf(&text, "%s%s", i ? ", " : "; by ", query->keys[i]->title);
     if (query->key_count > 0 && query->reverse)

@@ -10,6 +10,7 @@
 #include "analyses/analysis.h"
 #include "base/alloc.h"
 #include "model/calltree.h"
+#include "model/measure.h"
 #include "model/mine.h"
 #include "model/units.h"
 
@@ -278,7 +279,7 @@ static void add_words(const struct drawing *d, struct lw_table *table)
     lw_buf_add_text(&text, path_count == 1 ? " path of calls, " : " paths of calls, ");
     if (d->tree.source == LW_GRAPH_SAMPLES)
         lw_analysis_add_samples(&text, d->profile, (int64_t)d->tree.nodes[0].samples);
-    lw_units_add_ns(&text, (int64_t)d->tree.nodes[0].total_ns);
+    lw_measure_add(&text, d->profile, (int64_t)d->tree.nodes[0].total_ns);
     if (path_count > 0)
         lw_table_set_title(table, "%s in all", lw_analysis_text(table, &text));
     lw_buf_reset(&text);

@@ -11,6 +11,7 @@
 #include "cmd/help.h"
 #include "cmd/profiles.h"
 #include "cmd/view_args.h"
+#include "model/measure.h"
 #include "readers/reader.h"
 #include "writers/pstats_text.h"
 #include "writers/render.h"
@@ -272,9 +273,11 @@ static bool print_view(const struct request *request, const struct lw_profile *p
                        struct lw_error *err)
 {
     struct lw_table table = { 0 };
-    bool done = request->view->run(profile, query, &table, err) &&
-                print_table(request->args, &table, out, err);
+    bool done = request->view->run(profile, query, &table, err);
 
+    if (done)
+        lw_measure_table(profile, &table);
+    done = done && print_table(request->args, &table, out, err);
     lw_table_release(&table);
     return done;
 }
