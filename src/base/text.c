@@ -269,16 +269,19 @@ static bool is_in(const struct range *ranges, size_t count, uint32_t code)
     return low < count && code >= ranges[low].first;
 }
 
-/* Controls, line ends, and the marks that reverse the direction of text or hide in
- * it, with which a name could pretend to be another. */
-static bool is_printable(uint32_t code)
+/* With a mark that reverses the direction of text, or an invisible one, a name could
+ * pretend to be another. */
+bool lw_text_is_printable(uint32_t code)
 {
     static const struct range bad[] = {
         { 0x00, 0x1f },     { 0x7f, 0x9f },     { 0xad, 0xad },     { 0x61c, 0x61c },
         { 0x180e, 0x180e }, { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f },
         { 0xfdd0, 0xfdef }, { 0xfeff, 0xfeff }, { 0xfff0, 0xfffb }, { 0xfffe, 0xffff },
+        { 0xe0000, 0xe007f },
     };
 
+    if (code >= ' ' && code < 0x7f)
+        return true;
     return !is_in(bad, sizeof(bad) / sizeof(bad[0]), code);
 }
 
@@ -290,7 +293,7 @@ void lw_text_add_printable(struct lw_buf *out, const char *text, size_t len)
     for (size_t i = 0; i < len;) {
         size_t size = lw_text_utf8(text + i, len - i, &code);
 
-        if (size && is_printable(code)) {
+        if (size && lw_text_is_printable(code)) {
             i += size;
             continue;
         }

@@ -2,9 +2,9 @@
  *
  * Text and Markdown show values as people read them (1.23 s, 12.3 %); JSON and CSV hold
  * them raw, under the columns' machine names: whole nanoseconds, shares from 0 to 1.
- * Names may hold any bytes. The former show what is not printable as \xNN, so that no
- * name can steer a terminal; the latter put U+FFFD for what is not UTF-8. Failure is
- * the buffer's: lw_buf_check() once at the end. */
+ * Names may hold any bytes, and none of them can steer a terminal: text, Markdown and CSV
+ * show what is not printable as \xNN; JSON escapes it (\u009b) and puts U+FFFD for what is
+ * not UTF-8. Failure is the buffer's: lw_buf_check() once at the end. */
 #ifndef LW_WRITERS_RENDER_H
 #define LW_WRITERS_RENDER_H
 
@@ -40,7 +40,8 @@ void lw_render_json(const struct lw_table *table, struct lw_buf *out);
 /* The same as one value of a larger document. */
 void lw_render_json_value(const struct lw_table *table, struct lw_json_out *json);
 
-/* RFC 4180, with a header. If rows nest, a first column "depth". */
+/* RFC 4180, with a header. If rows nest, a first column "depth". Text that a spreadsheet
+ * would run (=, +, -, @ in front) has an apostrophe before it. */
 void lw_render_csv(const struct lw_table *table, struct lw_buf *out);
 
 /* A table as GitHub draws it, with title and notes around. */

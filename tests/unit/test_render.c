@@ -372,9 +372,40 @@ TEST(csv_is_quoted_where_it_must_be)
     CHECK_STR(buf.bytes, "calls,self_ns,self_share,function\r\n"
                          "1000,1234567890,0.831,/home/me/project/train.py:10(step)\r\n"
                          "1,250000000,0.168,\"<built-in method \"\"x|y\"\">\"\r\n"
-                         "123456,1500,0.001,\"__init__, called\tabc\"\r\n"
+                         "123456,1500,0.001,\"__init__, called\\x09abc\"\r\n"
                          ",,,(more)\r\n"
-                         "-1,,,\"two\nlines \xef\xbf\xbd\"\r\n");
+                         "-1,,,two\\x0alines \\xff\r\n");
+    lw_buf_release(&buf);
+    lw_table_release(&table);
+}
+
+TEST(a_name_in_csv_is_never_a_formula)
+{
+    static const char *const names[] = {
+        "=1+1",
+        "+1",
+        "-1",
+        "@A1",
+        "  =1",
+        "\xef\xbc\x9d"
+        "1",
+        "=\"a\",b",
+        "a=1",
+        "<=",
+    };
+    struct lw_table table;
+    struct lw_buf buf;
+
+    lw_table_init(&table, columns + 3, 1);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        lw_table_row(&table, 0);
+        lw_table_add_text(&table, names[i], strlen(names[i]));
+    }
+    lw_buf_init(&buf, 0);
+    lw_render_csv(&table, &buf);
+    CHECK_STR(buf.bytes, "function\r\n'=1+1\r\n'+1\r\n'-1\r\n'@A1\r\n\"'  =1\"\r\n"
+                         "'\xef\xbc\x9d"
+                         "1\r\n\"'=\"\"a\"\",b\"\r\na=1\r\n<=\r\n");
     lw_buf_release(&buf);
     lw_table_release(&table);
 }
