@@ -52,7 +52,8 @@ size_t lw_text_width(const char *text, size_t len);
 /* Length in bytes of the longest start of TEXT that takes at most WIDTH columns. */
 size_t lw_text_fit(const char *text, size_t len, size_t width);
 
-/* How many single-letter edits turn A into B; for "did you mean". */
+/* How many edits turn A into B, each of one letter or of two neighbours that changed
+ * places; for "did you mean" (nearest.h). */
 size_t lw_text_distance(const char *a, const char *b);
 
 #endif

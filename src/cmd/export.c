@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "cmd/command.h"
 #include "cmd/export_split.h"
+#include "cmd/latest.h"
 #include "cmd/profiles.h"
 #include "cmd/progress.h"
 #include "model/states.h"
@@ -230,6 +231,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
                         writer->name);
     if (a->diff && !check_diff(writer, argc, err))
         return LW_EXIT_USAGE;
+    if (argc == 0)
+        lw_latest_warn(NULL);
     profile = a->diff ? lw_profiles_open_diff(argv, writer->want, err)
                       : lw_profiles_open(argv, (size_t)argc, writer->want, NULL, err);
     done = profile && lw_states_take(&part, profile, (enum lw_states)a->states, err) &&

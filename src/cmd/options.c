@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "base/text.h"
 
 /* The words still to be read, and what was made of those before. */
@@ -225,28 +226,22 @@ static bool parse_long(struct parser *p, const char *word)
     size_t len = equals ? (size_t)(equals - word) : strlen(word);
     char spelling[64]; /* longer than any name we have, so a cut one matches none */
     const struct lw_option *row = p->command->options;
-    const char *close = NULL;
-    size_t closest = 3; /* a suggestion is at most two letters away */
+    struct lw_nearest near;
 
     snprintf(spelling, sizeof(spelling), "%.*s", (int)len, word);
+    lw_nearest_init(&near, spelling + 2);
     for (; row && row->kind != LW_ARG_END; row++) {
-        size_t distance;
-
         if (!row->name)
             continue;
         if (strcmp(row->name, spelling + 2) == 0)
             return take_option(p, row, spelling, equals ? equals + 1 : NULL);
-        distance = lw_text_distance(row->name, spelling + 2);
-        if (distance < closest && distance < strlen(row->name)) {
-            closest = distance;
-            close = row->name;
-        }
+        lw_nearest_offer(&near, row->name);
     }
     if (strcmp(spelling, "--help") == 0) {
         p->parsed->wants_help = true;
         return true;
     }
-    return no_such_option(p, spelling, close);
+    return no_such_option(p, spelling, near.name);
 }
 
 /* WORD is "-abc": flags, the last of which may take the rest as its value. */
@@ -290,6 +285,12 @@ static bool check_operands(const struct parser *p)
     return true;
 }
 
+/* "-" is standard input, and -2 is the run before the latest (or a negative number). */
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && word[1] && word[1 + strspn(word + 1, "0123456789")];
+}
+
 bool lw_options_parse(const struct lw_command *command, int argc, char **argv,
                       struct lw_parsed *parsed, struct lw_error *err)
 {
@@ -307,7 +308,7 @@ bool lw_options_parse(const struct lw_command *command, int argc, char **argv,
     while (p.next < argc) {
         char *word = argv[p.next++];
 
-        if (options_ended || word[0] != '-' || word[1] == '\0') {
+        if (options_ended || !is_option(word)) {
             argv[parsed->operand_count++] = word;
             options_ended |= command->operand_ends_options;
         } else if (strcmp(word, "--") == 0) {

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "cmd/command.h"
+#include "cmd/latest.h"
 #include "lap/run.h"
 
 struct args {
@@ -51,6 +52,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     struct lw_buf path;
 
     lw_buf_init(&path, 0);
+    if (argc == 0)
+        lw_latest_warn(a->folder);
     if (!lw_run_open(&source, argc > 0 ? argv[0] : NULL, a->folder, err))
         goto out;
     if (a->output)

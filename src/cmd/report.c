@@ -8,7 +8,9 @@
 #include "analyses/diff.h"
 #include "analyses/ops.h"
 #include "cmd/command.h"
+#include "cmd/guess.h"
 #include "cmd/help.h"
+#include "cmd/latest.h"
 #include "cmd/profiles.h"
 #include "cmd/view_args.h"
 #include "readers/reader.h"
@@ -71,17 +73,22 @@ struct request {
     const struct lw_writer *writer; /* the output is this whole file; NULL: a view */
 };
 
-/* A word names the first profile if it must (it is "-", or ends as profiles do, or
- * stands before the view), or if it can be nothing else: before the view any file, behind
- * it only what a reader knows, since `report functions train.py` asks for the functions
- * of that file. NEXT is the word behind it, or NULL. */
+/* A word names the first profile if it must (it is "-" or -2, or ends as profiles do, or
+ * stands before the view), or if it can be nothing else: before the view any file, any
+ * beginning of a run's name and any program with a run; behind it only what a reader
+ * knows and whole names, since `report functions train.py` asks for the functions of that
+ * file. NEXT is the word behind it, or NULL. */
 static bool names_first(const struct request *request, const char *word,
                         const char *next, bool *names, struct lw_error *err)
 {
+    unsigned by =
+        request->view ? LW_RUN_BY_NAME | LW_RUN_BY_PLACE : (unsigned)LW_RUN_BY_ALL;
+
     *names =
-        strcmp(word, "-") == 0 || lw_profile_has_suffix(word) ||
+        strcmp(word, "-") == 0 || lw_run_is_place(word) ||
+        lw_profile_has_suffix(word) ||
         (!request->view && (lw_file_exists(word) || (next && lw_analysis_find(next))));
-    return *names || lw_profile_exists(word, names, err);
+    return *names || lw_profile_exists(word, by, names, err);
 }
 
 /* One more profile must end as profiles do, or stand before the view and be one; any
@@ -90,7 +97,8 @@ static bool names_another(const struct request *request, const char *word, bool 
                           struct lw_error *err)
 {
     *names = lw_profile_has_suffix(word);
-    return *names || request->view || lw_profile_exists(word, names, err);
+    return *names || request->view ||
+           lw_profile_exists(word, LW_RUN_BY_NAME | LW_RUN_BY_PLACE, names, err);
 }
 
 /* Put in *NAMES whether WORD is a profile. Fails only without memory. */
@@ -190,10 +198,10 @@ static bool make_query(const struct request *request, struct lw_query *query,
     if (request->args->style == STYLE_TORCH)
         return make_torch_query(request, query, err);
 
-    if (request->restriction_count > 0 && !request->view->takes_restrictions)
-        return lw_fail(err, LW_ERR_USAGE,
-                       "%s takes no restrictions; %s is neither a view nor a profile",
-                       request->view->name, request->restrictions[0]);
+    if (request->restriction_count > 0 && !request->view->takes_restrictions) {
+        lw_guess_word(request->view->name, request->restrictions[0], err);
+        return false;
+    }
     if (!is_pstats && for_people(request->args))
         usual |= LW_USUAL_ROWS;
     query->how_strip = is_pstats ? LW_STRIP_AS_PSTATS : LW_STRIP_ADD;
@@ -273,6 +281,7 @@ static bool print_view(const struct request *request, const struct lw_profile *p
 {
     struct lw_table table = { 0 };
     bool done = request->view->run(profile, query, &table, err) &&
+                lw_guess_check(&table, request->has_view, err) &&
                 print_table(request->args, &table, out, err);
 
     lw_table_release(&table);
@@ -335,6 +344,7 @@ static bool answer_pair(const struct request *request, const struct lw_query *qu
     bool done = after && lw_states_take(&parts[0], before, query->states, err) &&
                 lw_states_take(&parts[1], after, query->states, err) &&
                 compare_profiles(request, &parts[0], &parts[1], query, &table, err) &&
+                lw_guess_check(&table, request->has_view, err) &&
                 print_table(request->args, &table, out, err);
 
     lw_states_release(&parts[0]);
@@ -444,6 +454,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         return LW_EXIT_USAGE;
     if (!choose_form(&form, &request, err))
         return LW_EXIT_USAGE;
+    if (request.profile_count == 0)
+        lw_latest_warn(NULL);
     lw_query_init(&query);
     lw_buf_init(&out, 0);
     if (request.writer)
@@ -494,6 +506,9 @@ const struct lw_command lw_cmd_report = {
         "input). Without a run it takes the latest, without a view the summary, or the "
         "overview of a torch trace, or the memory of a snapshot. Several are added up, as pstats' Stats.add() does; "
         "several torch traces, or a folder of them, are the ranks of one job.\n\n"
+        "A run is named by its name or the beginning of it, by 'latest' or -1, by -2 (the "
+        "one before) and so on, or by its program: report train.py is the latest run of "
+        "that.\n\n"
         "A restriction is what pstats takes: a number (the first so many), a fraction "
         "from 0 to 1 (that part of them) or a regular expression (those that match), "
         "each applied to what the one before left.",

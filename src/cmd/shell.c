@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "cmd/command.h"
+#include "cmd/latest.h"
 #include "cmd/lines.h"
 #include "cmd/profiles.h"
 #include "cmd/shell_view.h"
@@ -96,7 +97,7 @@ static bool find_fault(const char *name, int *fault, struct lw_error *err)
     *fault = access(name, R_OK) == 0 ? 0 : errno;
     if (*fault == 0 || !*name)
         return true;
-    if (!lw_profile_exists(name, &exists, err))
+    if (!lw_profile_exists(name, LW_RUN_BY_ALL, &exists, err))
         return false;
     if (exists)
         *fault = 0;
@@ -660,8 +661,10 @@ static void complete(void *context, const char *line, size_t len, const char *wo
 static bool read_first(struct session *session, int argc, char **argv,
                        struct lw_error *err)
 {
-    if (argc == 0)
+    if (argc == 0) {
+        lw_latest_warn(NULL);
         return read_latest(session, err);
+    }
     if (!read_profile(session, argv[0], err))
         return false;
     for (int i = 1; i < argc; i++)

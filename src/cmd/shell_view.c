@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "cmd/guess.h"
 #include "cmd/help.h"
 #include "cmd/options.h"
 #include "cmd/view_args.h"
@@ -79,7 +80,7 @@ static bool print_view(const struct lw_profile *profile, const struct lw_analysi
 
     lw_buf_init(&out, 0);
     done = lw_analysis_run(view, profile, query, &table, err) &&
-           lw_table_check(&table, err);
+           lw_guess_check(&table, true, err) && lw_table_check(&table, err);
     if (done) {
         lw_render_text(&table, &options, &out);
         done = lw_buf_check(&out, err);

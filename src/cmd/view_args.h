@@ -35,9 +35,9 @@ struct lw_view_args {
 #define LW_VIEW_OPTIONS(type, member) \
     LW_OPT_HEADING("Which functions, and in what order"), \
     { 's', "sort", LW_ARG_LIST, offsetof(type, member.sort), "KEY", \
-      "sort by KEY: calls, cumulative, file, line, module, name, nfl, pcalls, stdname " \
-      "or time (pstats' abbreviations work); again for equal ones. Views of a torch " \
-      "trace: by one of their columns" }, \
+      "sort by KEY: calls, cumulative (total), file, line, module, name, nfl, pcalls, " \
+      "stdname or time (self); pstats' abbreviations work; again for equal ones. Views " \
+      "of a torch trace: by one of their columns" }, \
     { 'r', "reverse", LW_ARG_FLAG, offsetof(type, member.reverse), NULL, \
       "turn the order round" }, \
     { 'm', "mine", LW_ARG_FLAG, offsetof(type, member.mine), NULL, \

@@ -79,6 +79,33 @@ void lw_units_add_count(struct lw_buf *out, int64_t count)
     lw_buf_add(out, text + at, sizeof(text) - at);
 }
 
+/* "processes", "branches", "copies" (but "days"), "samples". */
+static void add_plural(struct lw_buf *out, const char *noun)
+{
+    size_t len = strlen(noun);
+    char last = len ? noun[len - 1] : '\0', before = len > 1 ? noun[len - 2] : '\0';
+
+    if (last == 'y' && !strchr("aeiou", before)) {
+        lw_buf_add(out, noun, len - 1);
+        lw_buf_add_text(out, "ies");
+        return;
+    }
+    lw_buf_add(out, noun, len);
+    lw_buf_add_text(
+        out, last == 's' || last == 'x' || (last == 'h' && strchr("cs", before)) ? "es"
+                                                                                 : "s");
+}
+
+void lw_units_add_counted(struct lw_buf *out, int64_t count, const char *noun)
+{
+    lw_units_add_count(out, count);
+    lw_buf_add_char(out, ' ');
+    if (count == 1)
+        lw_buf_add_text(out, noun);
+    else
+        add_plural(out, noun);
+}
+
 void lw_units_add_share(struct lw_buf *out, double share)
 {
     if (isfinite(share))
