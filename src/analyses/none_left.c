@@ -77,7 +77,7 @@ void lw_analysis_note_none(const struct lw_query *query, size_t count,
         if (by->kind == LW_RESTRICT_PATTERN && !matches_any(by, &rows, &text))
             unmatched = by;
     }
-    if (unmatched) {
+    if (unmatched && !text.failure) {
         note_unmatched(unmatched, &rows, &text, table);
     } else if (count > 0) {
         lw_table_note(table, "No %s is left by all the restrictions together.", noun);

@@ -231,8 +231,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
                         writer->name);
     if (a->diff && !check_diff(writer, argc, err))
         return LW_EXIT_USAGE;
-    if (argc == 0)
-        lw_latest_warn(NULL);
+    if (argc == 0 && !lw_latest_warn(NULL, err))
+        return LW_EXIT_FAILED;
     profile = a->diff ? lw_profiles_open_diff(argv, writer->want, err)
                       : lw_profiles_open(argv, (size_t)argc, writer->want, NULL, err);
     done = profile && lw_states_take(&part, profile, (enum lw_states)a->states, err) &&

@@ -32,9 +32,11 @@ static bool is_better(const struct lw_run_info *other, const struct lw_run_info 
            length_ns(other) > least;
 }
 
-static void say(const struct lw_run *latest, const struct lw_run *better, size_t place)
+static bool say(const struct lw_run *latest, const struct lw_run *better, size_t place,
+                struct lw_error *err)
 {
     struct lw_buf text, line;
+    bool done;
 
     lw_buf_init(&text, 0);
     lw_buf_init(&line, 0);
@@ -48,31 +50,43 @@ static void say(const struct lw_run *latest, const struct lw_run *better, size_t
                 : has_failed(&latest->info) ? "last that did not"
                                             : "last that took longer",
                 better->name);
-    lw_text_add_printable(&line, text.bytes, text.len);
-    if (!text.failure && !line.failure)
+    lw_text_add_printable(&line, text.bytes ? text.bytes : "", text.len);
+    done = lw_buf_check(&text, err) && lw_buf_check(&line, err);
+    if (done)
         fprintf(stderr, "lapwing: %s\n", line.bytes);
     lw_buf_release(&text);
     lw_buf_release(&line);
+    return done;
 }
 
-void lw_latest_warn(const char *runs)
+static bool came_to_nothing(const struct lw_run_info *info)
 {
-    struct lw_run_list list;
-    const struct lw_run *latest;
+    return has_failed(info) ||
+           (info->state == LW_RUN_FINISHED && length_ns(info) < SHORT_NS);
+}
 
-    /* What cannot be listed is said by whoever opens it. */
-    if (lw_run_list_read(&list, runs, NULL) && list.count > 1) {
-        latest = &list.runs[list.count - 1];
-        if (has_failed(&latest->info) || (latest->info.state == LW_RUN_FINISHED &&
-                                          length_ns(&latest->info) < SHORT_NS))
-            for (size_t place = 2; place <= list.count; place++) {
-                const struct lw_run *other = &list.runs[list.count - place];
+static bool look_through(const struct lw_run_list *list, struct lw_error *err)
+{
+    const struct lw_run *latest = list->count ? &list->runs[list->count - 1] : NULL;
 
-                if (!is_better(&other->info, &latest->info))
-                    continue;
-                say(latest, other, place);
-                break;
-            }
+    if (!latest || !came_to_nothing(&latest->info))
+        return true;
+    for (size_t place = 2; place <= list->count; place++) {
+        const struct lw_run *other = &list->runs[list->count - place];
+
+        if (is_better(&other->info, &latest->info))
+            return say(latest, other, place, err);
     }
+    return true;
+}
+
+bool lw_latest_warn(const char *runs, struct lw_error *err)
+{
+    struct lw_error why = { LW_OK, "" };
+    struct lw_run_list list;
+    bool done = lw_run_list_read(&list, runs, &why) && look_through(&list, &why);
+
     lw_run_list_release(&list);
+    /* A folder that cannot be listed is said where the run is opened. */
+    return done || why.code != LW_ERR_NOMEM || lw_fail(err, why.code, "%s", why.text);
 }

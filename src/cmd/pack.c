@@ -51,9 +51,9 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     struct lw_run source;
     struct lw_buf path;
 
+    if (argc == 0 && !lw_latest_warn(a->folder, err))
+        return LW_EXIT_FAILED;
     lw_buf_init(&path, 0);
-    if (argc == 0)
-        lw_latest_warn(a->folder);
     if (!lw_run_open(&source, argc > 0 ? argv[0] : NULL, a->folder, err))
         goto out;
     if (a->output)

@@ -454,8 +454,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         return LW_EXIT_USAGE;
     if (!choose_form(&form, &request, err))
         return LW_EXIT_USAGE;
-    if (request.profile_count == 0)
-        lw_latest_warn(NULL);
+    if (request.profile_count == 0 && !lw_latest_warn(NULL, err))
+        return LW_EXIT_FAILED;
     lw_query_init(&query);
     lw_buf_init(&out, 0);
     if (request.writer)

@@ -661,10 +661,8 @@ static void complete(void *context, const char *line, size_t len, const char *wo
 static bool read_first(struct session *session, int argc, char **argv,
                        struct lw_error *err)
 {
-    if (argc == 0) {
-        lw_latest_warn(NULL);
-        return read_latest(session, err);
-    }
+    if (argc == 0)
+        return lw_latest_warn(NULL, err) && read_latest(session, err);
     if (!read_profile(session, argv[0], err))
         return false;
     for (int i = 1; i < argc; i++)
