@@ -38,7 +38,7 @@ enum split {
 static const struct lw_option options[] = {
     OPT('t', "to", LW_ARG_TEXT, to, "FORMAT",
         "the format; without it, the suffix of FILE decides"),
-    OPT('o', "output", LW_ARG_TEXT, output, "FILE", "into FILE, whole or not at all"),
+    OPT('o', "output", LW_ARG_PATH, output, "FILE", "into FILE, whole or not at all"),
     OPT(0, "diff", LW_ARG_FLAG, diff, NULL,
         "of two profiles, what the second has more or less than the first, by function "
         "and caller"),

@@ -159,6 +159,12 @@ static bool set_field(struct parser *p, const struct lw_option *option,
     lw_assert(option->offset < p->command->args_size);
     switch (option->kind) {
     case LW_ARG_FLAG: *(bool *)field = true; return true;
+    case LW_ARG_PATH:
+        if (!*text)
+            return lw_fail(p->err, LW_ERR_USAGE, "%s: --%s needs a name (%s), not ''",
+                           p->command->name, option->name, option->arg);
+        *(const char **)field = text;
+        return true;
     case LW_ARG_TEXT: *(const char **)field = text; return true;
     case LW_ARG_COUNT:
         if (!lw_text_u64(text, strlen(text), field))
@@ -210,6 +216,12 @@ static bool take_option(struct parser *p, const struct lw_option *option,
 
 static bool no_such_option(struct parser *p, const char *spelling, const char *close)
 {
+    const struct lw_habit *habit = p->command->habits;
+
+    for (; habit && habit->option; habit++)
+        if (strcmp(habit->option, spelling) == 0)
+            return lw_fail(p->err, LW_ERR_USAGE, "%s: there is no option %s; %s",
+                           p->command->name, spelling, habit->instead);
     if (close)
         return lw_fail(p->err, LW_ERR_USAGE,
                        "%s: there is no option %s; did you mean --%s?",
@@ -291,8 +303,8 @@ static bool is_option(const char *word)
     return word[0] == '-' && word[1] && word[1 + strspn(word + 1, "0123456789")];
 }
 
-bool lw_options_parse(const struct lw_command *command, int argc, char **argv,
-                      struct lw_parsed *parsed, struct lw_error *err)
+static bool parse_words(const struct lw_command *command, int argc, char **argv,
+                        struct lw_parsed *parsed, struct lw_error *err)
 {
     struct parser p = { command, parsed, argv, argc, 0, err };
     bool options_ended = false;
@@ -321,6 +333,16 @@ bool lw_options_parse(const struct lw_command *command, int argc, char **argv,
     }
     argv[parsed->operand_count] = NULL;
     return check_operands(&p);
+}
+
+bool lw_options_parse(const struct lw_command *command, int argc, char **argv,
+                      struct lw_parsed *parsed, struct lw_error *err)
+{
+    if (parse_words(command, argc, argv, parsed, err))
+        return true;
+    if (command->instead && err && err->code == LW_ERR_USAGE)
+        lw_fail(err, LW_ERR_USAGE, "%s", command->instead);
+    return false;
 }
 
 void lw_parsed_release(const struct lw_command *command, struct lw_parsed *parsed)

@@ -17,7 +17,7 @@ struct args {
 
 /* clang-format off */
 #define OPT(letter, name, field, arg, help) \
-    { letter, name, LW_ARG_TEXT, offsetof(struct args, field), arg, help }
+    { letter, name, LW_ARG_PATH, offsetof(struct args, field), arg, help }
 
 static const struct lw_option options[] = {
     OPT('o', "output", output, "FILE", "write to FILE instead of NAME" LW_PACK_SUFFIX),

@@ -54,7 +54,7 @@ static const struct lw_option options[] = {
         "pstats: functions, callers and callees exactly as Python's pstats prints them; "
         "torch: ops as torch's key_averages().table() does, --sort by its words "
         "(self_cpu_time_total ...), --by shape or stack (--depth: of how many functions)"),
-    OPT('o', "output", LW_ARG_TEXT, output, "FILE",
+    OPT('o', "output", LW_ARG_PATH, output, "FILE",
         "into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or "
         "of the whole profile .svg and what else export writes"),
     LW_OPT_END

@@ -24,7 +24,7 @@ struct args {
     { 0, name, kind, offsetof(struct args, field), arg, help }
 
 static const struct lw_option options[] = {
-    OPT("in", LW_ARG_TEXT, folder, "FOLDER", "the runs in FOLDER, not " LW_RUNS_FOLDER),
+    OPT("in", LW_ARG_PATH, folder, "FOLDER", "the runs in FOLDER, not " LW_RUNS_FOLDER),
     OPT("json", LW_ARG_FLAG, json, NULL, "print JSON"),
     OPT("csv", LW_ARG_FLAG, csv, NULL, "print comma-separated values"),
     LW_OPT_END
