@@ -266,6 +266,20 @@ void lw_analysis_add_share(struct lw_table *table, double part, double whole)
         lw_table_add_none(table);
 }
 
+/* What has VIEW's events recorded. */
+static const char *recording_option(const char *view)
+{
+    static const char *const options[][2] = {
+        { "memory", "--torch=memory" },
+        { "modules", "--torch=modules,stack" },
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        if (strcmp(options[i][0], view) == 0)
+            return options[i][1];
+    return "--torch";
+}
+
 const struct lw_trace *lw_analysis_trace(const struct lw_profile *profile,
                                          const char *view, struct lw_error *err)
 {
@@ -273,9 +287,19 @@ const struct lw_trace *lw_analysis_trace(const struct lw_profile *profile,
 
     if (profile->trace && profile->trace->event_count > 0)
         return profile->trace;
-    lw_fail(err, LW_ERR_UNSUPPORTED,
-            "%s is a view of what torch.profiler writes (.pt.trace.json), and this %s "
-            "has no such events",
-            view, format && strcmp(format, "lap") != 0 ? "file" : "run");
+    if (format && strcmp(format, "lap") != 0)
+        lw_fail(err, LW_ERR_UNSUPPORTED,
+                "%s is a view of what torch.profiler writes (.pt.trace.json), and this "
+                "file has no such events",
+                view);
+    else
+        lw_fail(
+            err, LW_ERR_UNSUPPORTED,
+            "%s is a view of what torch.profiler records, and this run has nothing of "
+            "it: 'lapwing run %s train.py' does%s",
+            view, recording_option(view),
+            strcmp(view, "compare") == 0
+                ? "; of two runs, 'lapwing report --diff A B steps' compares steps"
+                : "");
     return NULL;
 }

@@ -34,7 +34,8 @@ struct lw_analysis {
      * caller checks the table's own failure. */
     bool (*run)(const struct lw_profile *profile, const struct lw_query *query,
                 struct lw_table *table, struct lw_error *err);
-    /* The same of two profiles, the second being the later; `run` is NULL then. */
+    /* The same of two profiles, the second being the later: what --diff shows. NULL: it
+     * is of one profile only; and if `run` is NULL it is always of two. */
     bool (*run_pair)(const struct lw_profile *before, const struct lw_profile *after,
                      const struct lw_query *query, struct lw_table *table,
                      struct lw_error *err);

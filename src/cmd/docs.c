@@ -75,8 +75,8 @@ void lw_docs_add_formats(struct lw_buf *out)
         "  cell. Text that a spreadsheet would run as a formula (`=`, `+`, `-`, `@` or a "
         "wide form of these first) has an\n"
         "  apostrophe in front. Numbers are bare; a missing value is an empty cell.\n"
-        "- **callgrind, pstats, pprof, perfetto** follow their own formats: the binary "
-        "ones hold names as they are.\n");
+        "- **pstats, pprof and perfetto** are binary and hold "
+        "names as they are.\n");
 }
 
 struct document {

@@ -11,6 +11,7 @@
 #include "cmd/guess.h"
 #include "cmd/help.h"
 #include "cmd/latest.h"
+#include "cmd/pager.h"
 #include "cmd/profiles.h"
 #include "cmd/view_args.h"
 #include "readers/reader.h"
@@ -31,7 +32,8 @@ struct args {
     bool json;
     bool csv;
     bool markdown;
-    unsigned style;     /* enum style */
+    unsigned style; /* enum style */
+    bool pager;
     const char *output; /* NULL: standard output */
 };
 
@@ -44,8 +46,8 @@ static const struct args defaults = { .view = LW_VIEW_ARGS_DEFAULT };
 static const struct lw_option options[] = {
     LW_VIEW_OPTIONS(struct args, view),
     OPT(0, "diff", LW_ARG_FLAG, diff, NULL,
-        "of two profiles, what is more or less in the second, by function; the biggest "
-        "changes first"),
+        "of two profiles, what is more or less in the second, by function, or (steps) by "
+        "phase of a step; the biggest changes first"),
     LW_OPT_HEADING("How it is printed"),
     OPT(0, "json", LW_ARG_FLAG, json, NULL, "as JSON, all rows"),
     OPT(0, "csv", LW_ARG_FLAG, csv, NULL, "as comma-separated values, all rows"),
@@ -54,6 +56,9 @@ static const struct lw_option options[] = {
         "pstats: functions, callers and callees exactly as Python's pstats prints them; "
         "torch: ops as torch's key_averages().table() does, --sort by its words "
         "(self_cpu_time_total ...), --by shape or stack (--depth: of how many functions)"),
+    OPT(0, "pager", LW_ARG_FLAG, pager, NULL,
+        "on a terminal, all rows through a pager: $LAPWING_PAGER (which then is always "
+        "used), $PAGER or less"),
     OPT('o', "output", LW_ARG_PATH, output, "FILE",
         "into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or "
         "of the whole profile .svg and what else export writes"),
@@ -70,6 +75,8 @@ struct request {
     bool has_view;       /* somebody named it */
     char **restrictions; /* words */
     int restriction_count;
+    bool has_limit;                 /* somebody said how many rows */
+    const char *pager;              /* which shows what is printed; NULL: none */
     const struct lw_writer *writer; /* the output is this whole file; NULL: a view */
 };
 
@@ -105,7 +112,7 @@ static bool names_another(const struct request *request, const char *word, bool 
 static bool names_profile(const struct request *request, const char *word,
                           const char *next, bool *names, struct lw_error *err)
 {
-    if (request->args->diff || (request->view && request->view->run_pair)) {
+    if (request->args->diff || (request->view && !request->view->run)) {
         *names = request->profile_count < 2;
         return true;
     }
@@ -255,12 +262,15 @@ static bool print_as_torch(const struct request *request,
     return done;
 }
 
-static bool print_table(const struct args *args, const struct lw_table *table,
+static bool print_table(const struct request *request, const struct lw_table *table,
                         struct lw_buf *out, struct lw_error *err)
 {
+    const struct args *args = request->args;
     struct lw_render_options plain = { 0 };
     struct lw_render_options shown =
-        args->output ? plain : lw_render_options_for_fd(STDOUT_FILENO);
+        args->output
+            ? plain
+            : lw_pager_look(request->view, request->has_limit, false, request->pager);
 
     if (!lw_table_check(table, err))
         return false;
@@ -282,7 +292,7 @@ static bool print_view(const struct request *request, const struct lw_profile *p
     struct lw_table table = { 0 };
     bool done = request->view->run(profile, query, &table, err) &&
                 lw_guess_check(&table, request->has_view, err) &&
-                print_table(request->args, &table, out, err);
+                print_table(request, &table, out, err);
 
     lw_table_release(&table);
     return done;
@@ -345,7 +355,7 @@ static bool answer_pair(const struct request *request, const struct lw_query *qu
                 lw_states_take(&parts[1], after, query->states, err) &&
                 compare_profiles(request, &parts[0], &parts[1], query, &table, err) &&
                 lw_guess_check(&table, request->has_view, err) &&
-                print_table(request->args, &table, out, err);
+                print_table(request, &table, out, err);
 
     lw_states_release(&parts[0]);
     lw_states_release(&parts[1]);
@@ -400,11 +410,15 @@ static bool choose_form(struct args *args, struct request *request,
     return true;
 }
 
-static bool put_out(const struct args *args, const struct lw_buf *out,
+static bool put_out(const struct request *request, const struct lw_buf *out,
                     struct lw_error *err)
 {
-    if (args->output)
-        return lw_file_replace(args->output, out->bytes, out->len, err);
+    const char *output = request->args->output;
+
+    if (output)
+        return lw_file_replace(output, out->bytes, out->len, err);
+    if (request->pager)
+        return lw_pager_show(request->pager, out, err);
     if (out->len > 0)                            /* pstats may have nothing to say */
         fwrite(out->bytes, 1, out->len, stdout); /* main() sees whether it got out */
     return true;
@@ -412,12 +426,12 @@ static bool put_out(const struct args *args, const struct lw_buf *out,
 
 static bool is_pair(const struct request *request)
 {
-    return request->args->diff || request->view->run_pair;
+    return request->args->diff || !request->view->run;
 }
 
 static bool check_pair(const struct request *request, struct lw_error *err)
 {
-    if (request->view->run_pair)
+    if (!request->view->run)
         return request->profile_count == 2 ||
                lw_fail(err, LW_ERR_USAGE,
                        "%s takes two profiles, before and after: lapwing report %s A B",
@@ -426,8 +440,9 @@ static bool check_pair(const struct request *request, struct lw_error *err)
         return lw_fail(err, LW_ERR_USAGE,
                        "--diff takes two profiles, before and after: lapwing report "
                        "--diff A B");
-    if (request->view != &lw_analysis_functions)
-        return lw_fail(err, LW_ERR_USAGE, "--diff compares functions, but no %s",
+    if (request->view != &lw_analysis_functions && !request->view->run_pair)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "--diff compares functions and steps, but not the view %s",
                        request->view->name);
     if (request->args->style != STYLE_LAPWING)
         return lw_fail(err, LW_ERR_USAGE, "%s prints no differences",
@@ -456,6 +471,11 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         return LW_EXIT_USAGE;
     if (request.profile_count == 0 && !lw_latest_warn(NULL, err))
         return LW_EXIT_FAILED;
+    request.has_limit = lw_view_args_has_limit(&form.view, request.restrictions,
+                                               (size_t)request.restriction_count);
+    request.pager = form.output ? NULL : lw_pager_choose(form.pager);
+    if (!form.output && for_people(&form) && form.style == STYLE_LAPWING)
+        lw_pager_fit(&form.view, request.view, request.pager);
     lw_query_init(&query);
     lw_buf_init(&out, 0);
     if (request.writer)
@@ -463,7 +483,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     else
         done = make_query(&request, &query, err) &&
                (is_pair(&request) ? answer_pair : answer)(&request, &query, &out, err);
-    done = done && put_out(request.args, &out, err);
+    done = done && put_out(&request, &out, err);
     lw_buf_release(&out);
     lw_query_release(&query);
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;
@@ -500,7 +520,7 @@ const struct lw_command lw_cmd_report = {
     .name = "report",
     .summary = "print what a profile says: summary, functions, callers, tree ...",
     .usage = "lapwing report [OPTIONS] [RUN|FILE...] [VIEW] [RESTRICTION...]\n"
-             "lapwing report [OPTIONS] --diff BEFORE AFTER [RESTRICTION...]",
+             "lapwing report [OPTIONS] --diff BEFORE AFTER [VIEW] [RESTRICTION...]",
     .description =
         "Prints one view of a run, or of any file of a known format ('-' is standard "
         "input). Without a run it takes the latest, without a view the summary, or the "

@@ -18,12 +18,16 @@
 struct lw_render_options {
     size_t width; /* columns to fit into, by cutting stretch columns; 0: any */
     bool colour;  /* with the escapes of a terminal */
+    size_t lines; /* to fit into, by leaving out the last rows of a long table; 0: any */
+    const char *more; /* how to see those: "--limit 0 shows all"; NULL: lines is 0 */
 };
 
 /* What suits FD: as wide as the terminal (COLUMNS goes before what the terminal says)
  * and in colour, unless NO_COLOR is set or TERM is dumb; no limit and plain if FD is no
  * terminal. */
 struct lw_render_options lw_render_options_for_fd(int fd);
+/* How many lines FD's terminal has (LINES goes before what it says); 0: it is none. */
+size_t lw_render_lines_of_fd(int fd);
 
 /* Aligned columns, numbers to the right, nested rows indented, notes below. A name too
  * long is cut in its middle, a path at its front. */
