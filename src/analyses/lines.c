@@ -203,7 +203,8 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     if (query->source == LW_GRAPH_CALLS || !has_lines(profile))
         return lw_fail(err, LW_ERR_UNSUPPORTED,
                        "there are no lines: calls are of functions, and only samples "
-                       "know the line");
+                       "know the line; 'lapwing run train.py' takes samples, and with "
+                       "--calls it does if --rate is given too");
     done = lw_query_lines(query, profile, &graph, err) &&
            lw_query_select(query, &graph, &selection, err);
     if (done) {

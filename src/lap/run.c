@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "lap/chunk.h"
 #include "lap/pack.h"
+#include "lap/run_find.h"
 #include "lap/traces.h"
 
 #define RESERVE_NAME "reserve"
@@ -436,61 +437,21 @@ bool lw_run_open_bytes(struct lw_run *run, const void *bytes, size_t len,
     return open_packed(run, err);
 }
 
-/* "RUNS/NAME", with the suffix it needs to be there; caller frees. NULL: no such. */
-static char *find_named(const char *runs, const char *name, struct lw_error *err)
-{
-    static const char *const suffixes[] = { "", LW_RUN_SUFFIX, LW_PACK_SUFFIX };
-    struct lw_buf path = { 0 };
-
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++) {
-        lw_buf_reset(&path);
-        lw_buf_addf(&path, "%s/%s%s", runs, name, suffixes[i]);
-        if (!lw_buf_check(&path, err))
-            break;
-        if (lw_file_exists(path.bytes))
-            return path.bytes;
-    }
-    if (!path.failure)
-        lw_fail(err, LW_ERR_USAGE, "there is no run %s here or in %s", name, runs);
-    lw_buf_release(&path);
-    return NULL;
-}
-
-static char *find_latest(const char *runs, struct lw_error *err)
-{
-    struct lw_run_list list;
-    char *path = NULL;
-
-    if (lw_run_list_read(&list, runs, err)) {
-        if (list.count)
-            path = lw_copy_text(list.runs[list.count - 1].path,
-                                strlen(list.runs[list.count - 1].path), err);
-        else
-            lw_fail(err, LW_ERR_USAGE,
-                    "there is no run in %s yet: make one with "
-                    "`lapwing run`",
-                    runs);
-    }
-    lw_run_list_release(&list);
-    return path;
-}
-
 bool lw_run_open(struct lw_run *run, const char *name, const char *runs,
                  struct lw_error *err)
 {
+    bool is_file = name && lw_file_exists(name);
     char *found = NULL;
-    bool done;
+    bool done = true;
 
     init(run);
-    if (!runs)
-        runs = LW_RUNS_FOLDER;
-    if (!name)
-        found = find_latest(runs, err);
-    else if (!lw_file_exists(name))
-        found = find_named(runs, name, err);
-    if (!found && (!name || !lw_file_exists(name)))
-        return false;
-    done = open_path(run, found ? found : name, err);
+    if (!is_file)
+        done = lw_run_find(name ? name : "latest", runs, LW_RUN_BY_ALL, &found, err);
+    else if (lw_run_is_program(name))
+        done = lw_run_find(name, runs, LW_RUN_BY_PROGRAM, &found, err);
+    if (done && !found && !is_file)
+        done = lw_run_fail_missing(name, runs, err);
+    done = done && open_path(run, found ? found : name, err);
     lw_free(found);
     return done;
 }

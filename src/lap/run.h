@@ -122,8 +122,8 @@ void lw_run_free_reserve(struct lw_run *run);
 /* Release; of a created run also end the lock and remove the reserve. */
 void lw_run_close(struct lw_run *run);
 
-/* Open a run to read it: NAME is a folder, a packed file, or the name of one in RUNS
- * (with or without suffix); NULL is the latest there. RUNS NULL: LW_RUNS_FOLDER. A run
+/* Open a run to read it: NAME is a folder, a packed file, or what means one in RUNS
+ * (run_find.h); NULL is the latest there. RUNS NULL: LW_RUNS_FOLDER. A run
  * without (or with a broken) run.json opens if it has segments. */
 bool lw_run_open(struct lw_run *run, const char *name, const char *runs,
                  struct lw_error *err) LW_MUST_CHECK;
