@@ -81,9 +81,9 @@ def torture() -> int:
     return run([sys.executable, "tests/run.py", *words])
 
 
-def pytest(suite: str, *words: str) -> int:
+def pytest(suite: str, *words: str, **env: str) -> int:
     common = ["-m", "pytest", "-q", "--continue-on-collection-errors"]
-    return run([sys.executable, *common, *words], LAPWING_SUITE=suite)
+    return run([sys.executable, *common, *words], LAPWING_SUITE=suite, **env)
 
 
 def live() -> int:
@@ -101,11 +101,39 @@ def torches() -> int:
     return pytest("torches", "tests/live", "-m", "torch")
 
 
+def find(*words: str) -> str:
+    """What a tool of ours that prints "VERSION PATH" found: the paths, with colons."""
+    found = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
+    return ":".join(line.split()[-1] for line in found.splitlines())
+
+
+# What goes by the interpreter's insides: below 3.12 calls are seen by a profile
+# function, above by sys.monitoring.
+AGENT_TESTS = (
+    *("api", "calls_exact", "calls_known", "coexist", "kill", "marks"),
+    *("run", "run_api", "run_children", "run_signals", "steps_live"),
+)
+
+
+def newer() -> int:
+    """The tests of calls, agent and steps on the newer of the two ways to see calls;
+    `make matrix` runs all on all versions. Its torch is Debian's, made for 3.13."""
+    return pytest(
+        "newer",
+        *(f"tests/live/test_{name}.py" for name in AGENT_TESTS),
+        *("-m", "python or torch"),
+        LAPWING_VERSIONS="3.13",
+        LAPWING_PYTHONS=find("tools/pythons.sh", "--first", "3.13"),
+        LAPWING_TORCH_VERSIONS="2.6",
+        LAPWING_TORCH_PYTHONS=find("tools/debian_torch.py", "2.6"),
+    )
+
+
 def lint() -> int:
     return run([sys.executable, "tools/lint.py", "--suite", "lint"])
 
 
-SUITES: list[Callable[[], int]] = [unit, golden, torture, traces, torches, live, lint]
+SUITES: list[Callable[[], int]] = [unit, golden, torture, traces, torches, newer, live, lint]
 
 
 def run_suite(suite: Callable[[], int]) -> list[results.Result]:
