@@ -16,7 +16,7 @@ SOURCES := $(shell find src python -type f -not -name '*.pyc' 2>/dev/null) \
 	meson.build meson_options.txt pyproject.toml LICENSE
 FOLDERS := $(wildcard src/. src/*/. python/. python/*/. tests/unit/. fuzz/.)
 
-.PHONY: wheel demo test quick-test bench lint torture fuzz fuzz-coverage matrix torch-matrix clean help
+.PHONY: wheel demo test quick-test bench lint torture unchanged fuzz fuzz-coverage matrix torch-matrix clean help
 .NOTPARALLEL:  # ninja is parallel, and set-up must not run twice at once
 .PHONY: setup-build setup-test setup-torch setup-fuzz asan werror
 
@@ -51,6 +51,9 @@ torch-matrix: setup-test setup-torch wheel  ## the torch live tests on Debian's 
 	@LAPWING_TORCH_VERSIONS="$(TORCHES)" \
 	LAPWING_TORCH_PYTHONS="$$(tools/debian_torch.py $(TORCHES) | cut -d' ' -f2- | paste -s -d: -)" \
 		$(PYTHON) tests/all.py torches
+
+unchanged: setup-test wheel  ## CPython's own tests end as without us (UNCHANGED="test_os")
+	@$(PYTHON) tests/unchanged/run.py $(UNCHANGED)
 
 fuzz: setup-fuzz  ## run every fuzz target (or FUZZ="a b") FUZZ_SECONDS (600)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz.sh run

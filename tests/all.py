@@ -133,7 +133,9 @@ def lint() -> int:
     return run([sys.executable, "tools/lint.py", "--suite", "lint"])
 
 
-SUITES: list[Callable[[], int]] = [unit, golden, torture, traces, torches, newer, live, lint]
+SUITES: list[Callable[[], int]] = [
+    *(unit, golden, torture, traces, torches, newer, live, lint)
+]
 
 
 def run_suite(suite: Callable[[], int]) -> list[results.Result]:
