@@ -137,9 +137,7 @@ def kill_recorder(lapwing: str, python: str, folder: Path, after_s: float) -> in
     assert made == 3000000
     # The first call that is lost was made after the last moment of the recorded ones,
     # and by the first moment after them.
-    lost_ns = min(
-        (ns for ns, by_then in moments if by_then > recorded), default=killed_ns
-    )
+    lost = [ns for ns, by_then in moments if by_then > recorded]
     assert moments[0][1] <= recorded, "that was longer ago than the program remembers"
     behind_ns = max(0, killed_ns - lost[0]) if lost else 0
     before = max((by for when, by in waits if when <= killed_ns - behind_ns), default=0)
