@@ -5,6 +5,10 @@ colons; if not set, only the one of .venv), so `make matrix` is the same tests. 
 versions in LAPWING_VERSIONS, those that no interpreter has are skipped by name. Such
 tests have the mark `python`.
 
+LAPWING_BUILD is a build folder whose program and extension are tried instead of the
+installed ones. With sanitizers inside they need LAPWING_PRELOAD, which is the
+LD_PRELOAD of what the tests start, but not of pytest itself.
+
 `torch_python` is the same for tests that need torch: LAPWING_TORCH_PYTHONS, if not set
 the one of .venv, and LAPWING_TORCH_VERSIONS. Such tests have the mark `torch`; `make
 torch-matrix` runs them on other torches.
@@ -32,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     script) would be ignored by every program of ours too: here they are as usual."""
     config.addinivalue_line("markers", "torch: needs a torch (torch_python)")
     config.addinivalue_line("markers", "python: runs once for each Python (python)")
+    if preload := os.environ.get("LAPWING_PRELOAD"):
+        os.environ["LD_PRELOAD"] = preload
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_IGN:
             is_ctrl_c = number == signal.SIGINT
@@ -41,7 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def lapwing() -> str:
-    """The installed program."""
+    """The installed program, or that of LAPWING_BUILD."""
+    if build := os.environ.get("LAPWING_BUILD"):
+        return str(Path(build, "lapwing").resolve())
     beside = Path(sys.executable).parent / "lapwing"
     program = str(beside) if beside.exists() else shutil.which("lapwing")
     assert program, "lapwing is not installed; run make"

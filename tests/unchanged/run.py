@@ -217,6 +217,7 @@ class Runner:
                 ran.outcomes[f"{module} leaves {what} as it was"] = "failed"
             if xml.exists():
                 read_junit(xml, ran)
+                note_subtests(text, ran)
                 return ran, None
             ended = "hung" if code is None else f"died ({code})"
             begun = re.findall(r"^\w+ \((test\.[\w.]+)\)[^\n]*? \.\.\. ", text, re.M)
@@ -239,7 +240,8 @@ class Runner:
             if case is None or case in left_out or len(left_out) == 5:
                 break
             fatal[case] = ran.outcomes[case], ran.reasons[case]
-            if case == module:
+            hangs = sum(outcome == "hung" for outcome, _ in fatal.values())
+            if case == module or hangs == 2:
                 break
             left_out.append(case)
         for case, (outcome, reason) in fatal.items():
@@ -266,11 +268,24 @@ class Runner:
         return ran
 
 
+def note_subtests(text: str, ran: Ran) -> None:
+    """A case of which a subtest failed has no name in the JUnit file."""
+    blocks = re.findall(
+        r"^(?:FAIL|ERROR): \w+ \((test\.[\w.]+)\).*\n-+\n((?:.+\n)*)", text, re.M
+    )
+    for name, block in blocks:
+        if name not in ran.outcomes:
+            ran.outcomes[name] = "failed"
+            ran.reasons[name] = block.strip().rpartition("\n")[2][:300]
+
+
 def read_junit(xml: Path, ran: Ran) -> None:
     worse = ["absent", "passed", "skipped", "failed"]
     for case in ET.parse(xml).iter("testcase"):
-        # Addresses and numbers of processes differ from run to run.
-        name = re.sub(r"0x[0-9a-f]+", "0x", case.get("name") or "?")
+        if not case.get("name"):
+            continue
+        # Addresses differ from run to run.
+        name = re.sub(r"0x[0-9a-f]+", "0x", case.get("name") or "")
         outcome, reason = "passed", ""
         for kind in ("skipped", "failure", "error"):
             part = case.find(kind)
