@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the seeds of fuzz_region.c again: fuzz/corpus_region.py, into fuzz/corpus/region.
+"""Makes the seeds of fuzz_region.c again, in fuzz/corpus/region.
 
-Each is a small region as a sound agent would have it: threads in every state, a tree, the
-name log, and rings with every kind of record.
+Each is a small region as a sound agent would have it: threads in every state, a tree,
+the name log, and rings with every kind of record.
 """
 
 from __future__ import annotations

@@ -87,6 +87,7 @@ class Ran:
     outcomes: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    code: int | None = 0  # it ended with
 
 
 @dataclass
@@ -211,10 +212,12 @@ class Runner:
                 except ProcessLookupError:
                     pass
                 child.wait()
-            ran = Ran("", seconds=time.monotonic() - start)
+            ran = Ran("", seconds=time.monotonic() - start, code=code)
             text = log.read_text(errors="replace")
             for what in re.findall(r"Warning -- (\S+) was modified by", text):
                 ran.outcomes[f"{module} leaves {what} as it was"] = "failed"
+            if mode != "bare" and not any(Path(folder, "x.lap").glob("*.seg")):
+                ran.outcomes[f"{module} is recorded"] = "failed"
             if xml.exists():
                 read_junit(xml, ran)
                 note_subtests(text, ran)
@@ -301,7 +304,7 @@ def read_junit(xml: Path, ran: Ran) -> None:
                 ran.reasons[name] = reason
 
 
-def differing(bare: list[Ran], ours: list[Ran]) -> set[str]:
+def differing(module: str, bare: list[Ran], ours: list[Ran]) -> set[str]:
     """The cases in which none of OURS ends as any of BARE does. Where a process died,
     the cases after it are absent; that is the fault of the one that is named."""
 
@@ -317,6 +320,8 @@ def differing(bare: list[Ran], ours: list[Ran]) -> set[str]:
     )
     if is_dead:
         found = {case for case in found if outcomes(ours, case) != {"absent"}}
+    if not found and not {ran.code for ran in bare} & {ran.code for ran in ours}:
+        found = {f"{module} ends with the same code"}
     return found
 
 
@@ -356,11 +361,11 @@ def compare(
     bare = [result("bare", 1)]
     for mode in modes:
         ours = [result(mode, 1)]
-        first = differing(bare, ours)
+        first = differing(module, bare, ours)
         if open_cases(mode, first):
             bare = [bare[0], result("bare", 2)]
             ours.append(result(mode, 2))
-        found = differing(bare, ours)
+        found = differing(module, bare, ours)
         row = Compared(version, mode, module, flaky=len(first - found))
         row.seconds = sum(ran.seconds for ran in ours)
         for entry in accepted:
