@@ -141,12 +141,12 @@ static bool update_name(struct lw_watched *watched, struct lw_watched_thread *th
     *changed = false;
     if (len > sizeof(name))
         len = sizeof(name);
-    memcpy(name, slot->name, sizeof(name));
+    memcpy(name, slot->name, len); /* what is behind it may be written right now */
     if (len == thread->name_len && memcmp(name, thread->name, len) == 0)
         return true;
     if (!lw_lap_writer_string(watched->writer, name, len, &thread->row.name, err))
         return false;
-    memcpy(thread->name, name, sizeof(name));
+    memcpy(thread->name, name, len);
     thread->name_len = len;
     *changed = true;
     return true;

@@ -52,9 +52,20 @@ def test_only_the_block_is_recorded_and_complete_when_it_ends(
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "finished"
     assert calls(lapwing, tmp_path)["step"] == 1000
-    # Starting and ending a recorder is quick: no tick is waited for.
-    took = float(done.stdout.splitlines()[0].removeprefix("took "))
-    assert took < 1.0
+
+
+def test_starting_and_ending_a_recorder_is_quick(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    """The best of some, since the machine may be busy; it is 0.05 s on one that is."""
+    took = []
+    for i in range(10):
+        (tmp_path / str(i)).mkdir()
+        done = program(python, tmp_path / str(i), lapwing)
+        took.append(float(done.stdout.splitlines()[0].removeprefix("took ")))
+        if took[-1] < 0.2:
+            break
+    assert min(took) < 0.2, took
 
 
 def test_a_program_that_dies_inside_leaves_its_run(

@@ -50,7 +50,7 @@ def test_time_spent_as_another_program_is_not_pythons(
     rows = view(lapwing, tmp_path, "functions")["rows"]
     total_ns = {row["function"]: row["total_ns"] for row in rows}
     assert total_ns["waits_for_it"] > 0.99e9
-    assert total_ns["becomes_another"] < 0.5e9
+    assert total_ns["becomes_another"] < total_ns["waits_for_it"] - 0.99e9
 
 
 def test_many_processes_at_once(lapwing: str, python: str, tmp_path: Path) -> None:
