@@ -334,8 +334,6 @@ void lw_calls_thread_before_fork(struct lw_calls_thread *thread)
 {
     thread->forked_at = lw_calls_current(thread);
     thread->forked_depth = thread->slot->depth;
-    thread->forked_ticks =
-        atomic_load_explicit(&thread->slot->last_ticks, memory_order_relaxed);
 }
 
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region)
@@ -370,7 +368,6 @@ bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *regi
         while (depth > 0)
             at = get_child(thread, at, path[--depth]);
         atomic_store(&thread->slot->current, at);
-        atomic_store(&thread->slot->last_ticks, thread->forked_ticks);
         moved = true;
     }
     free(path);

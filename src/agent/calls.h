@@ -47,7 +47,6 @@ struct lw_calls_thread {
      * is the parent's and moves on. */
     uint32_t forked_at;
     uint32_t forked_depth;
-    uint64_t forked_ticks;
 };
 
 /* NULL, counted in the region, when there is no slot or no memory. */
