@@ -82,9 +82,7 @@ def test_a_forked_childs_time_is_its_own(
 ) -> None:
     run_storm(lapwing, python, tmp_path, ["--calls"], "in-turn", 100, 1024)
     rows = view(lapwing, tmp_path, "processes")["rows"]
-    longest_ns = max(row["lived_ns"] for row in rows)
-    in_functions = sum(row["time_ns"] for row in rows[1:])
-    assert in_functions < longest_ns
+    assert all(row["time_ns"] <= row["lived_ns"] for row in rows)
 
 
 def test_forked_children_that_find_no_recorder_are_counted(
