@@ -15,7 +15,9 @@ from recording import run_info
 # run one, and by itself: where no further process is allowed, there is no grep.
 PROGRAM = """
 echo ran; ulimit -n
-while read line; do case $line in Sig[BI]*) echo "$line";; esac; done < /proc/self/status
+while read line; do
+    case $line in Sig[BI]*) echo "$line";; esac
+done < /proc/self/status
 echo /proc/self/fd/*
 exit 3
 """
