@@ -78,19 +78,10 @@ static struct lw_calls_thread *forking_place(void)
     return lane < 0 ? NULL : py_tracer_known_place((unsigned)lane);
 }
 
-/* What the child goes on from is noted now: once it runs, the region that it still maps
- * is the parent's, who goes on writing there. */
 static void before_fork(void)
 {
-    struct lw_calls_thread *mine;
-
     py_tracer_before_fork();
     lw_names_lock(&py_tracer.functions.names);
-    if (!py_tracer.is_session_on)
-        return;
-    mine = forking_place();
-    if (mine)
-        lw_calls_thread_before_fork(mine);
 }
 
 static void after_fork_in_parent(void)
@@ -149,6 +140,22 @@ static void after_fork_in_child(void)
 
 /* ---- on and off ------------------------------------------------------------------ */
 
+/* There can be no region: what is in the way, and what to do about it. */
+static void raise_no_region(int reason)
+{
+    const char *why = strerror(reason);
+
+    if (reason == EFBIG)
+        why = "files may not be that large here (raise the limit: ulimit -f)";
+    else if (reason == ENOMEM)
+        why = "there is no memory or address space left (raise the limit: ulimit -v)";
+    else if (reason == EMFILE || reason == ENFILE)
+        why = "no file descriptor is left (allow more: ulimit -n)";
+    else if (reason == ENOSYS || reason == EPERM || reason == EACCES)
+        why = "memfd_create is forbidden (by seccomp, or a container's rules)";
+    PyErr_Format(PyExc_OSError, "cannot make the memory to record into: %s", why);
+}
+
 bool py_session_start(const char *config, const char *text, size_t text_len,
                       uint32_t argument_count, bool await_main)
 {
@@ -182,7 +189,7 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
     session.argument_count = argument_count;
 
     if (!make_region(&collector->region, 0)) {
-        PyErr_SetFromErrno(PyExc_OSError);
+        raise_no_region(errno);
         return false;
     }
     if (!hand_over()) {

@@ -318,12 +318,6 @@ void lw_calls_leave_through(struct lw_calls_thread *thread, uint32_t function,
     lw_calls_leave(thread, now);
 }
 
-void lw_calls_thread_before_fork(struct lw_calls_thread *thread)
-{
-    thread->forked_ticks =
-        atomic_load_explicit(&thread->slot->last_ticks, memory_order_relaxed);
-}
-
 /* The functions of the path from the root to NODE, the last one first; NULL: no memory. */
 static uint32_t *path_to(const struct lw_region_node *node, size_t *count)
 {
@@ -353,7 +347,6 @@ bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *regi
         while (depth > 0)
             at = get_child(thread, at, path[--depth]);
         lw_calls_stand_on(thread, at);
-        atomic_store(&slot->last_ticks, thread->forked_ticks);
         lw_region_tree_release(old);
     }
     free(path);

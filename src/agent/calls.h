@@ -49,10 +49,6 @@ struct lw_calls_thread {
     uint64_t min_span_ticks; /* of a timeline */
     uint64_t *starts; /* of the calls now running, by depth; timeline only; owned */
     size_t starts_capacity;
-
-    /* The slot's last_ticks when fork began: the child must not look at the slot, which
-     * is the parent's and moves on. */
-    uint64_t forked_ticks;
 };
 
 /* NULL, counted in the region, when there is no slot or no memory. */
@@ -61,8 +57,6 @@ struct lw_calls_thread *lw_calls_thread_new(struct lw_region *region,
 /* END_SLOT: the thread is gone, say so in the region too. */
 void lw_calls_thread_free(struct lw_calls_thread *thread, bool end_slot);
 
-/* Before fork, in the thread that calls it. */
-void lw_calls_thread_before_fork(struct lw_calls_thread *thread);
 /* After fork, in the child: the thread goes on in REGION, a new one, at the same path
  * with all counts zero. False: it could not be made, and THREAD must not be used. */
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region);

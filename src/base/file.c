@@ -419,9 +419,14 @@ bool lw_file_make_folders(const char *path, struct lw_error *err)
 
         *end = '\0';
         /* EEXIST may still be a file; then the last look, or the next mkdir, says so. */
-        if (*part && mkdir(part, 0777) < 0 && errno != EEXIST &&
-            !lw_file_is_folder(part))
-            done = lw_fail_errno(err, "cannot make the folder %s", part);
+        if (*part && mkdir(part, 0777) < 0 && errno != EEXIST) {
+            int reason = errno;
+
+            if (!lw_file_is_folder(part)) {
+                errno = reason;
+                done = lw_fail_errno(err, "cannot make the folder %s", part);
+            }
+        }
         *end = kept;
         p = kept ? end : end - 1;
     }

@@ -1,6 +1,7 @@
 /* lapwing run: start a program with the agent in it, record it, and give back its exit
  * code as if we had not been there. */
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -324,6 +325,34 @@ static void say_which_python(const struct session *session, const char *script)
     lw_free(path);
 }
 
+/* -o names a place where there can be no run: better said now than after the program has
+ * run without being recorded. A disk that is full, or no place of our own choice, is not
+ * the user's mistake. */
+static bool is_wrong_output(const struct session *session, const struct lw_error *err)
+{
+    int reason = session->recorder.place_error;
+
+    return err->code == LW_ERR_USAGE || (session->after.run_path && reason != 0 &&
+                                         reason != ENOSPC && reason != EDQUOT);
+}
+
+/* The program comes first: without a recorder it runs as if we were not there. Returns the
+ * exit code if it cannot run either. */
+static int run_unrecorded(struct session *session, struct lw_error *err)
+{
+    int reason = session->recorder.place_error;
+    const char *remedy = "";
+
+    if (reason == ENOSPC || reason == EDQUOT)
+        remedy = " (free some space, or name another place with -o)";
+    else if (reason != 0)
+        remedy = " (name another place with -o)";
+    lw_afterwards_sayf(&session->after, "%s runs unrecorded: %s%s",
+                       lw_text_basename(session->argv[0]), err->text, remedy);
+    lw_program_replace_us(&session->program, session->argv, environ, err);
+    return session->program.failure_code;
+}
+
 static int run_session(struct session *session, int argc, char **words,
                        struct lw_error *err)
 {
@@ -332,12 +361,16 @@ static int run_session(struct session *session, int argc, char **words,
 
     if (!choose_words(session, argc, words, err))
         return session->program.failure_code ? session->program.failure_code : code;
-    if (!lw_afterwards_choose(&session->after, err) ||
-        !open_recorder(session, words[0], err))
+    if (!lw_afterwards_choose(&session->after, err))
         return code;
+    if (!open_recorder(session, words[0], err))
+        return is_wrong_output(session, err) ? code : run_unrecorded(session, err);
     if (!start(session, err)) {
+        bool can_run =
+            session->program.failure_code == 0 || session->program.cannot_fork;
+
         lw_recorder_discard(&session->recorder);
-        return session->program.failure_code ? session->program.failure_code : code;
+        return can_run ? run_unrecorded(session, err) : session->program.failure_code;
     }
     lw_commit_ask(&session->commit);
     record(session);
@@ -377,16 +410,17 @@ static int run(const void *given, int argc, char **argv, struct lw_error *err)
     lw_recorder_init(&session->recorder);
     choose_collectors(&session->args);
     session->after = lw_afterwards_of(&session->args.recording);
-    if (lw_program_init(&session->program, err)) {
+    if (lw_program_init(&session->program, err))
         code = run_session(session, argc, argv, err);
-        lw_commit_release(&session->commit);
-        lw_recorder_release(&session->recorder);
-        lw_free(session->argv);
-        lw_run_python_release(&session->python);
-        lw_afterwards_release(&session->after);
-        lw_program_die_alike(&session->program);
-        lw_program_release(&session->program);
-    }
+    else if (choose_words(session, argc, argv, err))
+        code = run_unrecorded(session, err);
+    lw_commit_release(&session->commit);
+    lw_recorder_release(&session->recorder);
+    lw_free(session->argv);
+    lw_run_python_release(&session->python);
+    lw_afterwards_release(&session->after);
+    lw_program_die_alike(&session->program);
+    lw_program_release(&session->program);
     lw_buf_release(&session->torch);
     lw_free(session);
     return code;

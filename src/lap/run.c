@@ -230,6 +230,18 @@ static bool make_dated(struct lw_run *run, const char *runs, const char *program
     return done;
 }
 
+/* There can be no recording in it: nor shall there be a run that looks like one. False. */
+static bool unmake(struct lw_run *run)
+{
+    int reason = errno;
+
+    if (run->reserve_fd >= 0)
+        unlinkat(run->folder.fd, RESERVE_NAME, 0);
+    rmdir(run->path);
+    errno = reason;
+    return false;
+}
+
 bool lw_run_create(struct lw_run *run, const char *path, const char *runs,
                    const char *program, struct lw_error *err)
 {
@@ -238,7 +250,7 @@ bool lw_run_create(struct lw_run *run, const char *path, const char *runs,
     init(run);
     done = path ? make_named(run, path, err)
                 : make_dated(run, runs ? runs : LW_RUNS_FOLDER, program, err);
-    return done && hold_folder(run, err) && make_reserve(run, err);
+    return done && ((hold_folder(run, err) && make_reserve(run, err)) || unmake(run));
 }
 
 bool lw_run_save(struct lw_run *run, struct lw_error *err)

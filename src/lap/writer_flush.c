@@ -231,6 +231,10 @@ static bool note_lost(struct lw_lap_writer *w, uint64_t *lost, const char *unit,
         return true;
     if (why == ENOSPC || why == EDQUOT)
         snprintf(cause, sizeof(cause), "the disk was full");
+    else if (why == EFBIG)
+        snprintf(cause, sizeof(cause),
+                 "files may not grow any further here (raise the "
+                 "limit: ulimit -f)");
     else
         snprintf(cause, sizeof(cause), "could not be written (%s)",
                  why ? strerrordesc_np(why) : "out of memory");
@@ -238,6 +242,19 @@ static bool note_lost(struct lw_lap_writer *w, uint64_t *lost, const char *unit,
         return false;
     *lost = 0;
     return true;
+}
+
+/* The last write failed. */
+static bool fail_write(const struct lw_lap_writer *w, struct lw_error *err)
+{
+    if (w->failure == EFBIG)
+        return lw_fail(
+            err, LW_ERR_IO,
+            "cannot write %s: files may not grow any further here (raise the "
+            "limit: ulimit -f)",
+            w->path);
+    errno = w->failure;
+    return lw_fail_errno(err, "cannot write %s", w->path);
 }
 
 bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
@@ -279,7 +296,7 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
         w->failure = errno;
         w->failed_bytes = emit->out.len;
         w->retry_ns = lw_clock_ns() + RETRY_NS;
-        lw_fail_errno(err, "cannot write %s", w->path);
+        fail_write(w, err);
         /* If even that fails, the next write goes over what is there. */
         while (ftruncate(w->fd, (off_t)w->file_bytes) < 0 && errno == EINTR)
             ;
@@ -319,8 +336,7 @@ bool lw_lap_writer_flush(struct lw_lap_writer *w, struct lw_error *err)
     if (w->failure && (now < w->retry_ns || !has_room(w))) {
         if (now >= w->retry_ns)
             w->retry_ns = now + RETRY_NS;
-        errno = w->failure;
-        return lw_fail_errno(err, "cannot write %s", w->path);
+        return fail_write(w, err);
     }
     if (!lw_writer_flush_now(w, err))
         return false;

@@ -165,6 +165,10 @@ static int spawn(struct lw_program *program, const char *file, char *const *argv
 {
     int ends[2], problem = 0;
 
+    if (program->is_replacing) {
+        become(program, file, argv, environment);
+        return errno;
+    }
     if (pipe2(ends, O_CLOEXEC) != 0)
         return errno;
     program->pid = fork();
@@ -175,8 +179,10 @@ static int spawn(struct lw_program *program, const char *file, char *const *argv
             _exit(CODE_CANNOT_RUN);
         _exit(CODE_NOT_FOUND);
     }
-    if (program->pid < 0)
+    if (program->pid < 0) {
         problem = errno;
+        program->cannot_fork = true;
+    }
     close(ends[1]);
     if (program->pid > 0 && read(ends[0], &problem, sizeof(problem)) > 0) {
         while (waitpid(program->pid, NULL, 0) < 0 && errno == EINTR)
@@ -229,6 +235,15 @@ bool lw_program_start(struct lw_program *program, char *const *argv,
         program->failure_code = CODE_CANNOT_RUN;
     errno = problem;
     return lw_fail_errno(err, "%s: cannot be run", argv[0]);
+}
+
+void lw_program_replace_us(struct lw_program *program, char *const *argv,
+                           char *const *environment, struct lw_error *err)
+{
+    lw_program_release(program);
+    program->is_replacing = true;
+    if (!lw_program_start(program, argv, environment, err))
+        program->is_replacing = false;
 }
 
 /* ---- signals ----------------------------------------------------------------------- */

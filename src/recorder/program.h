@@ -49,8 +49,10 @@ struct lw_program {
     int stop_signal;     /* the last request to stop that we got ourselves; 0: none */
     bool is_stopped;     /* the program is */
     bool has_ended;
-    int wait_status;  /* as waitpid() gives it, once it has ended */
-    int failure_code; /* after a failed start: 126 or 127, as env gives them */
+    bool is_replacing; /* lw_program_replace_us() is at work */
+    bool cannot_fork;  /* why the start failed: no further process is allowed */
+    int wait_status;   /* as waitpid() gives it, once it has ended */
+    int failure_code;  /* after a failed start: 126 or 127, as env gives them */
 };
 
 /* From here on signals wait for lw_program_signals(), and neither a pipe that nobody
@@ -64,6 +66,11 @@ void lw_program_release(struct lw_program *program);
  * without a format the kernel knows is given to /bin/sh, as execvp() does. */
 bool lw_program_start(struct lw_program *program, char *const *argv,
                       char *const *environment, struct lw_error *err) LW_MUST_CHECK;
+
+/* Become the program: where it cannot be recorded, it runs as if we had never been there.
+ * Returns only if that failed, with *ERR and `failure_code`. */
+void lw_program_replace_us(struct lw_program *program, char *const *argv,
+                           char *const *environment, struct lw_error *err);
 
 /* Deal with the signals that have come; never waits. */
 void lw_program_signals(struct lw_program *program);

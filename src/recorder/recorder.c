@@ -2,7 +2,9 @@
 
 #include "recorder/recorder.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -75,11 +77,22 @@ static bool start_sampler(struct lw_recorder *recorder,
     return recorder->sampler != NULL;
 }
 
+/* A file that may not grow any further (ulimit -f) is an error like any other, and must not
+ * kill us. Who starts a program has seen to that itself, and gives it back there. */
+static void ignore_file_size_signal(void)
+{
+    struct sigaction old;
+
+    if (sigaction(SIGXFSZ, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+        signal(SIGXFSZ, SIG_IGN);
+}
+
 bool lw_recorder_open(struct lw_recorder *recorder,
                       const struct lw_recorder_options *options, struct lw_error *err)
 {
     lw_recorder_init(recorder);
     lw_file_raise_limit();
+    ignore_file_size_signal();
     recorder->max_bytes = options->max_bytes;
     recorder->is_attached = options->is_attached;
     recorder->sample_rate = options->sample_rate;
@@ -89,7 +102,10 @@ bool lw_recorder_open(struct lw_recorder *recorder,
     lw_calibration_init(&recorder->calibration);
     recorder->has_run = true;
     if (!lw_run_create(&recorder->run, options->path, NULL, options->program, err)) {
+        int reason = errno;
+
         lw_recorder_release(recorder);
+        recorder->place_error = reason;
         return false;
     }
     if (!lw_listener_open(&recorder->listener, err) ||
@@ -102,7 +118,12 @@ bool lw_recorder_open(struct lw_recorder *recorder,
     if (recorder->fd < 0 || recorder->timer_fd < 0 ||
         !wait_on(recorder, recorder->timer_fd, EPOLLIN, EVENT_TIMER) ||
         !wait_on(recorder, recorder->listener.fd, EPOLLIN, EVENT_HELLO)) {
-        lw_fail_errno(err, "cannot set up the recorder");
+        if (errno == EMFILE)
+            lw_fail(err, LW_ERR_IO,
+                    "cannot set up the recorder: too many open files (allow more: "
+                    "ulimit -n)");
+        else
+            lw_fail_errno(err, "cannot set up the recorder");
         goto fail;
     }
     set_timer(recorder, TICK_NS);

@@ -42,6 +42,7 @@ struct lw_late_guest {
 };
 
 struct lw_recorder {
+    int place_error; /* errno: why there is no folder for the run; 0: that was not it */
     struct lw_run run; /* `info` is the owner's to fill; then lw_run_save() */
     bool has_run;      /* it is to be closed */
     int fd;            /* readable when there is work; -1: not open */
@@ -84,7 +85,8 @@ struct lw_recorder {
 
 void lw_recorder_init(struct lw_recorder *recorder); /* nothing open */
 /* Make the run and listen. The run's folder is made, but nothing is saved yet. On
- * failure it is as after lw_recorder_init(), and the run is not there. */
+ * failure it is as after lw_recorder_init() but for `place_error`, and the run is not
+ * there. */
 bool lw_recorder_open(struct lw_recorder *recorder,
                       const struct lw_recorder_options *options, struct lw_error *err)
     LW_MUST_CHECK;

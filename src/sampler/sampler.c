@@ -198,7 +198,8 @@ struct lw_sampler *lw_sampler_start(const struct lw_sampler_options *options,
     sampler->random = lw_clock_ns() | 1;
     pthread_mutex_init(&sampler->mutex, NULL);
     if (pthread_create(&sampler->thread, NULL, run, sampler) != 0) {
-        lw_fail(err, LW_ERR_IO, "cannot start the sampler's thread");
+        lw_fail(err, LW_ERR_IO,
+                "cannot start the sampler's thread (allow more: ulimit -u)");
         pthread_mutex_destroy(&sampler->mutex);
         lw_free(sampler);
         return NULL;

@@ -66,7 +66,7 @@ def test_signals_sent_to_us_reach_the_program(
 
 
 # Says our pid, then each signal it gets, and at SIGUSR2 how often it got each. Two that
-# come at nearly the same time are one call of a handler, but two bytes of the wakeup pipe.
+# come at nearly the same time are one call of a handler, but two bytes of the pipe.
 COUNTS = """
 import collections, os, signal, time
 ends = os.pipe2(os.O_NONBLOCK)

@@ -244,11 +244,10 @@ TEST(after_fork_the_child_goes_on_at_the_same_path_with_nothing_counted)
     struct lw_calls_thread *thread = start(0, true);
     struct lw_region old;
     struct lw_region_options options = { .flags = LW_AGENT_FORKED, .shared = true };
-    uint64_t self;
+    uint64_t self, now;
 
     lw_calls_enter(thread, 1, 10);
     lw_calls_enter(thread, 2, 11);
-    lw_calls_thread_before_fork(thread);
     /* The parent goes on in the memory that is shared; the child must not see it. */
     atomic_store(&thread->slot->last_ticks, 12);
     atomic_store(&thread->slot->current, thread->slot->root);
@@ -257,11 +256,13 @@ TEST(after_fork_the_child_goes_on_at_the_same_path_with_nothing_counted)
     CHECK(lw_calls_thread_move(thread, &region));
     CHECK_EQ(lw_calls_function(thread), 2);
     CHECK_EQ(calls_of(1, &self) + calls_of(2, &self), 0);
-    lw_calls_leave(thread, 20);
+    /* Its time begins when it does: what was before is the parent's. */
+    now = thread->slot->start_ticks;
+    lw_calls_leave(thread, now += 20);
     CHECK_EQ(lw_calls_function(thread), 1);
     CHECK_EQ(calls_of(2, &self), 0);
-    CHECK_EQ(self, 9); /* since 11, when the parent's was */
-    lw_calls_leave(thread, 30);
+    CHECK_EQ(self, 20);
+    lw_calls_leave(thread, now += 30);
     CHECK_EQ(lw_calls_function(thread), LW_FUNCTION_ROOT);
     lw_region_leave(&old);
     stop(thread);

@@ -311,7 +311,6 @@ static void check_hostile(uint32_t flags,
         spoil(&whole, &seed);
         if (second)
             work(second, &names, &seed);
-        lw_calls_thread_before_fork(first);
         lw_calls_thread_free(second, true);
     }
     CHECK(first->depth < 1u << 20);
