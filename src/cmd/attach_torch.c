@@ -79,11 +79,13 @@ static bool add_family(struct session *session, const struct lw_family *family,
 static bool find_processes(struct session *session, int argc, char **argv,
                            struct lw_error *err)
 {
-    struct lw_family family = { 0 };
+    struct lw_family family = { .all_users = session->args->all_users };
     bool done = lw_family_add(&family, "attach", argv, argc, err) &&
                 (session->args->no_children || lw_family_grow(&family, err)) &&
                 add_family(session, &family, err);
 
+    if (done)
+        lw_attach_say_others(&session->after, &family);
     lw_family_release(&family);
     return done;
 }
