@@ -252,6 +252,22 @@ bool lw_run_save(struct lw_run *run, struct lw_error *err)
     return done;
 }
 
+/* Does PATH still lead to the run's own folder? */
+static bool is_at_path(const struct lw_run *run)
+{
+    struct stat held, there;
+
+    return fstat(run->folder.fd, &held) == 0 && lstat(run->path, &there) == 0 &&
+           held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+}
+
+void lw_run_discard(struct lw_run *run)
+{
+    if (run->folder.path && lw_folder_empty(&run->folder, NULL) && is_at_path(run))
+        rmdir(run->path);
+    lw_run_close(run);
+}
+
 /* Opening */
 
 static int compare_files(const void *a, const void *b)
