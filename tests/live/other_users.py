@@ -83,8 +83,6 @@ class Listener:
         return [line for line in heard if not line.startswith("got 0")]
 
 
-
-
 def wait_for(is_so: Callable[[], bool]) -> None:
     while not is_so():
         time.sleep(0.01)

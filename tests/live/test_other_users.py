@@ -202,7 +202,9 @@ print(dict(w.partition('=')[::2] for w in words)['PYTHONPATH'].split(':')[0])
 
 @contextmanager
 def sleeper_of_nobody() -> Iterator[int]:
-    command = f"import os; os.setgid({NOBODY}); os.setuid({NOBODY}); print(flush=True)\n"
+    command = (
+        f"import os; os.setgid({NOBODY}); os.setuid({NOBODY}); print(flush=True)\n"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", command + "import time; time.sleep(600)"],
         stdout=subprocess.PIPE,

@@ -49,7 +49,9 @@ class Ordered:
         """Have a file in the folder, whole; if that is gone, nobody waits any more."""
         try:
             with self.window.same_folder(self.folder, self.identity) as folder:
-                self.window.make_new(folder, "word.tmp", text.encode("utf-8", "replace"))
+                self.window.make_new(
+                    folder, "word.tmp", text.encode("utf-8", "replace")
+                )
                 os.rename("word.tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             self.is_over = True
