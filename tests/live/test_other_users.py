@@ -1,5 +1,5 @@
-"""Other users of the machine learn nothing and gain nothing: of sockets, folders and links
-that they put where ours are looked for."""
+"""Other users of the machine learn nothing and gain nothing by sockets, folders and
+links that they put where ours are looked for."""
 
 from __future__ import annotations
 
@@ -264,8 +264,8 @@ def test_what_others_run_below_our_own_process_is_left_out(lapwing: str) -> None
 def test_a_run_that_was_swapped_gets_nothing_of_ours(
     lapwing: str, tmp_path: Path
 ) -> None:
-    """Another user owns .lapwing, and puts a link to a folder of ours in place of the run:
-    nothing is written or removed there."""
+    """Another user owns .lapwing, and puts a link to a folder of ours in place of the
+    run: nothing is written or removed there."""
     with open_to_all() as place:
         precious = tmp_path / "precious"
         (precious / "traces").mkdir(parents=True)

@@ -115,8 +115,8 @@ class Ordered:
 
 
 def read(config: str, window: Any) -> Ordered | None:
-    """The order for this process beside the recorder's socket, which is gone then; None:
-    there is none. WINDOW is the module of that name."""
+    """The order for this process beside the recorder's socket, which is gone then;
+    None: there is none. WINDOW is the module of that name."""
     name = f"order-{os.getpid()}"
     words = {}
     try:
