@@ -99,7 +99,9 @@ static void after_fork_in_child(void)
     for (struct py_place *place = collector->places; place; place = place->next)
         if (place->calls != mine)
             place->calls = NULL; /* its thread is the parent's; a few bytes are lost */
-    works = make_region(&collector->region, LW_AGENT_FORKED);
+    collector->region = (struct lw_region){ .fd = -1 };
+    works = !lw_handover_is_over(session.config.socket) &&
+            make_region(&collector->region, LW_AGENT_FORKED);
     if (works) {
         memcpy(collector->region.names, old.names, session.forked_names);
         atomic_store(&collector->region.header->names_used, session.forked_names);
