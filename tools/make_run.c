@@ -284,7 +284,7 @@ static bool make(const struct shape *shape, const char *path, struct lw_error *e
     run.info.wall_start_ns = lw_clock_wall_ns();
     done = done && lw_run_info_set_command(&run.info, "make_run", err) &&
            lw_run_save(&run, err) &&
-           (m.writer = lw_lap_writer_open(run.path, 1, &options, err)) &&
+           (m.writer = lw_lap_writer_open(&run.folder, 1, &options, err)) &&
            make_rows(&m, shape, err);
     if (!lw_lap_writer_close(m.writer, done ? err : NULL))
         done = false;
@@ -292,7 +292,7 @@ static bool make(const struct shape *shape, const char *path, struct lw_error *e
     run.info.exit_code = 0;
     run.info.end_ns = m.now_ns;
     done = done && lw_run_save(&run, err) &&
-           (!shape->thin || lw_lap_thin(run.path, 1, &bytes, err)) &&
+           (!shape->thin || lw_lap_thin(&run.folder, 1, &bytes, err)) &&
            (!shape->pack || pack(run.path, shape->pack, err));
     lw_run_close(&run);
     return done;

@@ -13,11 +13,11 @@ _lapwing() {
     fi
     case $command in
     attach)
-        options="--help --rate --native --pause --duration --no-children --no-system --torch --iterations --output --name --max-size --quiet --no-summary"
+        options="--help --rate --native --pause --duration --no-children --all-users --no-system --torch --iterations --output --name --max-size --quiet --no-summary"
         operands=""
         ;;
     dump)
-        options="--help --json --locals --no-children"
+        options="--help --json --locals --no-children --all-users"
         operands=""
         ;;
     export)
@@ -53,7 +53,7 @@ _lapwing() {
         operands=""
         ;;
     top)
-        options="--help --rate --native --pause --no-children --duration --sort --lines --time --batch --interval --rows"
+        options="--help --rate --native --pause --no-children --all-users --duration --sort --lines --time --batch --interval --rows"
         operands=""
         ;;
     esac

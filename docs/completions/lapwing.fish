@@ -9,6 +9,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from attach' -l native -d 'C and 
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l pause -d 'stop Python'\''s threads while their stacks are read: none is ever torn'
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l duration -x -a '' -d 'end after this long (30s, 5m); else when they end, or at Ctrl-C; of --torch, how long the window is (1s)'
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l no-children -d 'only the processes named, not what they start'
+complete -c lapwing -n '__fish_seen_subcommand_from attach' -l all-users -d 'also PID 1, from which every process descends, and processes of other users'
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l no-system -d 'not what processes and machine use: CPU, memory, disks, network, GPUs'
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l torch -d 'instead of samples, a window of torch'\''s own profiler: every op, and what ran on GPUs; of a job that was started by '\''lapwing run'\'' or with KINETO_USE_DAEMON=1'
 complete -c lapwing -n '__fish_seen_subcommand_from attach' -l iterations -x -a '' -d 'with --torch: this many steps, instead of a time'
@@ -22,6 +23,7 @@ complete -c lapwing -f -n __fish_use_subcommand -a dump -d 'print every thread'\
 complete -c lapwing -n '__fish_seen_subcommand_from dump' -l json -d 'print JSON'
 complete -c lapwing -n '__fish_seen_subcommand_from dump' -l locals -d 'show the variables of the innermost calls; they may hold secrets'
 complete -c lapwing -n '__fish_seen_subcommand_from dump' -l no-children -d 'only these processes, not those that they started'
+complete -c lapwing -n '__fish_seen_subcommand_from dump' -l all-users -d 'also PID 1, from which every process descends, and processes of other users'
 
 complete -c lapwing -f -n __fish_use_subcommand -a export -d 'write a profile in another tool'\''s format'
 complete -c lapwing -n '__fish_seen_subcommand_from export' -s t -l to -x -a 'callgrind chrome collapsed csv json markdown perfetto pprof pstats speedscope svg' -d 'the format; without it, the suffix of FILE decides'
@@ -101,6 +103,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from top' -l rate -x -a '' -d 'sa
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l native -d 'C and C++ functions too, and threads without Python; each thread that runs is stopped for some microseconds a sample'
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l pause -d 'stop Python'\''s threads while their stacks are read: none is ever torn'
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l no-children -d 'only these processes, not those that they started'
+complete -c lapwing -n '__fish_seen_subcommand_from top' -l all-users -d 'also PID 1, from which every process descends, and processes of other users'
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l duration -x -a '' -d 'end after TIME'
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l sort -x -a 'self total' -d 'sort by self or total time'
 complete -c lapwing -n '__fish_seen_subcommand_from top' -l lines -d 'show lines, not functions'

@@ -129,7 +129,9 @@ static void after_fork_in_child(void)
     for (struct py_place *place = collector->places; place; place = place->next)
         if (place->calls != mine)
             place->calls = NULL; /* its thread is the parent's; a few bytes are lost */
-    if (!make_region(&collector->region, LW_AGENT_FORKED) ||
+    collector->region = (struct lw_region){ .fd = -1 };
+    if (lw_handover_is_over(session.config.socket) ||
+        !make_region(&collector->region, LW_AGENT_FORKED) ||
         !lw_region_copy_names(&collector->region, &old) ||
         (mine && !lw_calls_thread_move(mine, &collector->region)) || !hand_over()) {
         lw_region_count_lost(&old, LW_LOST_FORKS);

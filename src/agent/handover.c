@@ -91,7 +91,7 @@ struct departed {
 static struct departed
     *departed; /* mapped once, before the first fork; NULL: it cannot be */
 
-static bool has_departed(const char *socket_path)
+bool lw_handover_is_over(const char *socket_path)
 {
     return departed && atomic_load(&departed->is_known) &&
            strcmp(departed->socket, socket_path) == 0;
@@ -212,7 +212,7 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const in
 
     map_departed();
     if (strlen(socket_path) >= sizeof(((struct sockaddr_un *)0)->sun_path) ||
-        has_departed(socket_path))
+        lw_handover_is_over(socket_path))
         return false;
     if (text_len > LW_HELLO_TEXT_BYTES)
         parts[1].iov_len = LW_HELLO_TEXT_BYTES;

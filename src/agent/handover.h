@@ -34,4 +34,8 @@ bool lw_agent_config_parse(struct lw_agent_config *config, const char *text);
 bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const int *fds,
                       const char *text, size_t text_len, uint32_t argument_count);
 
+/* Is it known here that the recorder of SOCKET_PATH has ended? Then nothing needs to be made
+ * for it. */
+bool lw_handover_is_over(const char *socket_path);
+
 #endif

@@ -25,6 +25,7 @@ struct args {
     struct lw_recording_args recording;
     uint64_t duration_ns; /* 0: until they end */
     bool no_children;
+    bool all_users;
     unsigned torch; /* 0: samples; else which of its words were given */
     uint64_t iterations;
 };
@@ -45,6 +46,7 @@ static const struct lw_option options[] = {
         "long the window is (1s)"),
     OPT(0, "no-children", LW_ARG_FLAG, no_children, NULL,
         "only the processes named, not what they start"),
+    OPT(0, "all-users", LW_ARG_FLAG, all_users, NULL, LW_OPT_ALL_USERS_HELP),
     LW_OPT_NO_SYSTEM(args),
     LW_OPT_HEADING("Torch"),
     OPT(0, "torch", LW_ARG_WORDS, torch, "shapes,memory,stack,flops,modules",
@@ -85,10 +87,21 @@ static bool has_python(const struct lw_family *family, struct lw_error *err)
     return lw_fail(err, first.code, "%s", first.text);
 }
 
+void lw_attach_say_others(const struct lw_afterwards *after,
+                          const struct lw_family *family)
+{
+    if (family->others_count > 0)
+        lw_afterwards_sayf(
+            after,
+            "%zu of the processes below are of other users and left out; "
+            "--all-users takes them",
+            family->others_count);
+}
+
 /* Follow the process that WORD names. */
 static bool follow(struct session *session, char *word, struct lw_error *err)
 {
-    struct lw_family family = { 0 };
+    struct lw_family family = { .all_users = session->args.all_users };
     bool done = lw_family_add(&family, "attach", &word, 1, err) &&
                 (session->args.no_children || lw_family_grow(&family, err)) &&
                 has_python(&family, err) &&
@@ -96,6 +109,7 @@ static bool follow(struct session *session, char *word, struct lw_error *err)
 
     if (done && session->first == 0)
         session->first = family.members[0].pid;
+    lw_attach_say_others(&session->after, &family);
     lw_family_release(&family);
     return done;
 }
@@ -156,6 +170,7 @@ static bool open_recorder(struct session *session, struct lw_error *err)
         session->recorder.follow = follow;
         session->recorder.follow.is_eager = true;
         session->recorder.follow.no_children = session->args.no_children;
+        session->recorder.follow.only_ours = !session->args.all_users;
         if (!lw_attach_describe(&session->recorder.run.info, session->first, argv,
                                 err) ||
             !lw_run_save(&session->recorder.run, err)) {
@@ -242,6 +257,7 @@ static int run_torch(const struct args *args, int argc, char **argv,
         .duration_ns = args->duration_ns,
         .iterations = args->iterations,
         .no_children = args->no_children,
+        .all_users = args->all_users,
     };
 
     if (args->recording.native || args->recording.pause)

@@ -3,6 +3,7 @@
  * (recorder/kineto_daemon.h). The traces go into a run, or one of them into a file, and are
  * shown as `lapwing report` shows them. */
 
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -33,6 +34,7 @@ struct session {
     struct lw_afterwards after;
     struct lw_kineto_job job;
     struct lw_run run;       /* where the traces go, if `is_run` */
+    struct lw_folder traces; /* in it */
     struct lw_file_out file; /* or the one trace, if `is_file` */
     bool is_run, is_file;
     bool is_interrupted;
@@ -79,11 +81,13 @@ static bool add_family(struct session *session, const struct lw_family *family,
 static bool find_processes(struct session *session, int argc, char **argv,
                            struct lw_error *err)
 {
-    struct lw_family family = { 0 };
+    struct lw_family family = { .all_users = session->args->all_users };
     bool done = lw_family_add(&family, "attach", argv, argc, err) &&
                 (session->args->no_children || lw_family_grow(&family, err)) &&
                 add_family(session, &family, err);
 
+    if (done)
+        lw_attach_say_others(&session->after, &family);
     lw_family_release(&family);
     return done;
 }
@@ -152,13 +156,13 @@ static bool is_trace_file(const char *output)
 static bool fill_run(struct session *session, pid_t pid, char *const *argv,
                      struct lw_error *err)
 {
-    char *traces = lw_path_join(session->run.path, LW_TRACES_FOLDER, err);
+    struct lw_folder *traces = &session->traces;
     bool done;
 
     session->run.info.start_ns = lw_clock_ns();
-    done = traces && lw_attach_describe(&session->run.info, pid, argv, err) &&
-           lw_run_save(&session->run, err) && lw_file_make_folders(traces, err);
-    lw_free(traces);
+    done = lw_attach_describe(&session->run.info, pid, argv, err) &&
+           lw_run_save(&session->run, err) &&
+           lw_folder_make_in(traces, &session->run.folder, LW_TRACES_FOLDER, err);
     return done;
 }
 
@@ -221,19 +225,12 @@ static bool open_output(struct session *session, struct lw_error *err)
 /* Nothing came of it: leave nothing behind. */
 static void discard_output(struct session *session)
 {
-    char *folder = session->is_run ? lw_copy_text(session->run.path,
-                                                  strlen(session->run.path), NULL)
-                                   : NULL;
-
+    lw_folder_close(&session->traces);
     if (session->is_run)
-        lw_run_close(&session->run);
+        lw_run_discard(&session->run);
     if (session->is_file)
         lw_file_out_abandon(&session->file);
     session->is_run = session->is_file = false;
-    if (folder && !lw_file_remove_folder(folder, NULL)) {
-        /* Then it stays: an empty run. */
-    }
-    lw_free(folder);
 }
 
 /* ---- the window --------------------------------------------------------------------- */
@@ -263,25 +260,17 @@ static bool has_work(const struct lw_file_view *trace)
     return has_text(trace, "\"cpu_op\"") || has_text(trace, "\"kernel\"");
 }
 
-/* "traces/rank0-000001.pt.trace.json", or by its pid, if it has no rank or a helper of it
- * has the same; caller frees. */
-static char *choose_name(const struct session *session, pid_t pid, struct lw_error *err)
+/* "rank0-000001.pt.trace.json", or by its pid, if it has no rank or a helper of it has the
+ * same. */
+static void choose_name(const struct session *session, pid_t pid, char *name,
+                        size_t size)
 {
     int64_t rank = lw_facts_rank(pid);
-    char name[80];
-    char *path = NULL;
+    struct stat about;
 
-    if (rank >= 0) {
-        snprintf(name, sizeof(name), LW_TRACES_FOLDER "/rank%lld-000001.pt.trace.json",
-                 (long long)rank);
-        path = lw_path_join(session->run.path, name, err);
-        if (!path || !lw_file_exists(path))
-            return path;
-        lw_free(path);
-    }
-    snprintf(name, sizeof(name), LW_TRACES_FOLDER "/pid%d-000001.pt.trace.json",
-             (int)pid);
-    return lw_path_join(session->run.path, name, err);
+    snprintf(name, size, "rank%lld-000001.pt.trace.json", (long long)rank);
+    if (rank < 0 || fstatat(session->traces.fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0)
+        snprintf(name, size, "pid%d-000001.pt.trace.json", (int)pid);
 }
 
 static bool put_in_file(struct session *session, const struct lw_file_view *trace,
@@ -305,11 +294,10 @@ static bool put_in_file(struct session *session, const struct lw_file_view *trac
 static bool put_in_run(struct session *session, pid_t pid,
                        const struct lw_file_view *trace, struct lw_error *err)
 {
-    char *path = choose_name(session, pid, err);
-    bool done = path && lw_file_replace(path, trace->bytes, trace->len, err);
+    char name[80];
 
-    lw_free(path);
-    return done;
+    choose_name(session, pid, name, sizeof(name));
+    return lw_folder_replace(&session->traces, name, trace->bytes, trace->len, err);
 }
 
 /* Put the trace of PROCESS where it was asked to be; *TAKEN: there was something in it. */
@@ -396,7 +384,7 @@ static bool finish_run(struct session *session, struct lw_error *err)
     struct lw_run_info *info = &session->run.info;
     uint64_t cut;
 
-    if (!lw_traces_finish(session->run.path, &cut, err))
+    if (!lw_traces_finish(&session->run.folder, &cut, err))
         return false;
     info->end_ns = lw_clock_ns();
     info->wall_end_ns = lw_clock_wall_ns();

@@ -31,6 +31,7 @@ struct args {
     bool json;
     bool locals;
     bool no_children;
+    bool all_users;
 };
 
 /* clang-format off */
@@ -43,6 +44,7 @@ static const struct lw_option options[] = {
         "show the variables of the innermost calls; they may hold secrets"),
     OPT("no-children", LW_ARG_FLAG, no_children, NULL,
         "only these processes, not those that they started"),
+    OPT("all-users", LW_ARG_FLAG, all_users, NULL, LW_OPT_ALL_USERS_HELP),
     LW_OPT_END
 };
 /* clang-format on */
@@ -347,7 +349,7 @@ static bool dump_all(struct lw_dump *dump, const struct lw_family *family,
 static int run(const void *given, int argc, char **argv, struct lw_error *err)
 {
     const struct args *args = given;
-    struct lw_family family = { 0 };
+    struct lw_family family = { .all_users = args->all_users };
     struct lw_dump dump = { 0 };
     bool done = lw_family_add(&family, "dump", argv, argc, err);
     int code = LW_EXIT_FAILED;

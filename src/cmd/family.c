@@ -26,6 +26,28 @@ static bool add_member(struct lw_family *family, pid_t pid, bool is_asked,
     return true;
 }
 
+/* May PID be looked into without more ado? */
+static bool check_asked(const struct lw_family *family, const char *command, pid_t pid,
+                        struct lw_error *err)
+{
+    struct lw_os_owner owner;
+
+    if (family->all_users)
+        return true;
+    if (pid == 1)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "%s: every process here descends from PID 1: name the one you "
+                       "mean, or add --all-users to take them all",
+                       command);
+    if (lw_os_is_ours(pid) || !lw_os_owner(pid, &owner, NULL))
+        return true;
+    return lw_fail(
+        err, LW_ERR_USAGE,
+        "%s: process %d is user %u's, not yours: add --all-users to look into "
+        "it all the same",
+        command, (int)pid, (unsigned)owner.uid);
+}
+
 bool lw_family_add(struct lw_family *family, const char *command, char **words,
                    int count, struct lw_error *err)
 {
@@ -35,7 +57,8 @@ bool lw_family_add(struct lw_family *family, const char *command, char **words,
         if (!lw_text_u64(words[i], strlen(words[i]), &pid) || pid == 0 || pid > INT_MAX)
             return lw_fail(err, LW_ERR_USAGE, "%s: '%s' is not the number of a process",
                            command, words[i]);
-        if (!add_member(family, (pid_t)pid, true, err))
+        if (!check_asked(family, command, (pid_t)pid, err) ||
+            !add_member(family, (pid_t)pid, true, err))
             return false;
     }
     return true;
@@ -48,11 +71,16 @@ bool lw_family_grow(struct lw_family *family, struct lw_error *err)
     size_t capacity = 0;
     bool done = true;
 
+    family->others_count = 0;
     for (size_t i = 0; done && i < family->count; i++) {
         size_t count = lw_os_children(family->members[i].pid, &children, &capacity);
 
-        for (size_t j = 0; done && j < count; j++)
-            done = add_member(family, children[j], false, err);
+        for (size_t j = 0; done && j < count; j++) {
+            if (family->all_users || lw_os_is_ours(children[j]))
+                done = add_member(family, children[j], false, err);
+            else
+                family->others_count++;
+        }
     }
     lw_free(children);
     return done;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cmd/command.h"
+#include "cmd/family.h"
 #include "cmd/top_watch.h"
 #include "tui/terminal.h"
 #include "tui/top.h"
@@ -27,6 +28,7 @@ struct args {
     uint64_t rows;
     bool batch;
     bool no_children;
+    bool all_users;
     unsigned sort;
     bool lines;
     unsigned time;
@@ -49,6 +51,7 @@ static const struct lw_option options[] = {
         "stop Python's threads while their stacks are read: none is ever torn"),
     OPT("no-children", LW_ARG_FLAG, no_children, NULL,
         "only these processes, not those that they started"),
+    OPT("all-users", LW_ARG_FLAG, all_users, NULL, LW_OPT_ALL_USERS_HELP),
     OPT("duration", LW_ARG_DURATION, duration_ns, "TIME", "end after TIME"),
     LW_OPT_HEADING("What to show first"),
     OPT("sort", LW_ARG_CHOICE, sort, "self|total", "sort by self or total time"),
@@ -200,7 +203,8 @@ static int run(const void *given, int argc, char **argv, struct lw_error *err)
     struct lw_watch_options how = { .rate = (double)args->rate,
                                     .native = args->native,
                                     .pause = args->pause,
-                                    .no_children = args->no_children };
+                                    .no_children = args->no_children,
+                                    .all_users = args->all_users };
     struct session session = { .args = args };
     bool is_batch = args->batch || !lw_terminal_is_able(STDIN_FILENO, STDOUT_FILENO);
     bool done;

@@ -286,7 +286,8 @@ bool lw_watch_start(struct lw_watch *watch, const struct lw_watch_options *optio
                                       .pause = options->pause,
                                       .native = options->native };
 
-    *watch = (struct lw_watch){ .no_children = options->no_children };
+    *watch = (struct lw_watch){ .no_children = options->no_children,
+                                .family.all_users = options->all_users };
     lw_buf_init(&watch->command, 0);
     lw_buf_init(&watch->python, 0);
     if (!lw_family_add(&watch->family, "top", words, count, err))

@@ -36,6 +36,7 @@ struct lw_watch_options {
     double rate;        /* samples a second */
     bool native, pause; /* as for the sampler (sampler/sampler.h) */
     bool no_children;
+    bool all_users; /* struct lw_family */
 };
 
 /* Begin to sample the processes that WORDS (COUNT of them) name, and those that they have

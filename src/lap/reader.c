@@ -62,21 +62,17 @@ static void note_times(struct reading *r, uint64_t start_ns, uint64_t end_ns)
 }
 
 /* A segment that is not one, or cannot be opened, is a loss; a newer version or no
- * memory is a failure. */
+ * memory is a failure. REASON names the file. */
 static bool miss_segment(struct reading *r, struct lw_series *series,
-                         const struct segment *segment, const struct lw_error *reason,
-                         struct lw_error *err)
+                         const struct lw_error *reason, struct lw_error *err)
 {
     if (reason->code == LW_ERR_NOMEM || reason->code == LW_ERR_UNSUPPORTED) {
         if (err)
             *err = *reason;
-        lw_error_prefix(err, "%s/%s", r->run->path, segment->file->name);
         return false;
     }
-    if (r->problem.code == LW_OK) {
+    if (r->problem.code == LW_OK)
         r->problem = *reason;
-        lw_error_prefix(&r->problem, "%s/%s", r->run->path, segment->file->name);
-    }
     return lw_builder_loss(r->out, "could not be read", "segments", series->process, 1,
                            err);
 }
@@ -94,12 +90,13 @@ static bool read_segment(struct reading *r, struct lw_series *series,
 
     *next = segment->number + 1;
     if (!lw_run_view(r->run, segment->file, &view, &reason))
-        return miss_segment(r, series, segment, &reason, err);
+        return miss_segment(r, series, &reason, err);
     if (!lw_segment_head_get(&head, view.bytes, view.len, &reason)) {
         bool is_fresh = is_growing && view.len == 0; /* its head is about to come */
 
         lw_file_close(&view);
-        return is_fresh || miss_segment(r, series, segment, &reason, err);
+        lw_error_prefix(&reason, "%s/%s", r->run->path, segment->file->name);
+        return is_fresh || miss_segment(r, series, &reason, err);
     }
     series->has_sums = head.flags & LW_SEGMENT_THINNED;
     done = lw_series_read(series, view.bytes + LW_SEGMENT_HEAD_BYTES,

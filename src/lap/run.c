@@ -177,20 +177,25 @@ static void add_program(struct lw_buf *out, const char *program)
         lw_buf_add_text(out, "run");
 }
 
-/* So that recordings do not turn up in the user's version control. */
+/* So that recordings do not turn up in the user's version control. A folder that another
+ * user has put in the way is left as it is. */
 static void hide_from_git(const char *runs)
 {
-    char *folder = lw_path_join(runs, ".gitignore", NULL);
+    struct lw_folder folder;
+    struct stat about;
 
-    if (folder && !lw_file_exists(folder)) {
-        int fd = open(folder, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (!lw_folder_open(&folder, runs, NULL))
+        return;
+    if (fstat(folder.fd, &about) == 0 && about.st_uid == geteuid()) {
+        int fd = openat(folder.fd, ".gitignore",
+                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
         if (fd >= 0 && !lw_file_write_fd(fd, "*\n", 2))
-            unlink(folder);
+            unlinkat(folder.fd, ".gitignore", 0);
         if (fd >= 0)
             close(fd);
     }
-    lw_free(folder);
+    lw_folder_close(&folder);
 }
 
 static bool make_dated(struct lw_run *run, const char *runs, const char *program,
@@ -263,6 +268,25 @@ bool lw_run_save(struct lw_run *run, struct lw_error *err)
            lw_folder_replace(&run->folder, "run.json", text.bytes, text.len, err);
     lw_buf_release(&text);
     return done;
+}
+
+/* Does its path still lead to FOLDER? If not, errno says so. */
+static bool is_at_path(const struct lw_folder *folder)
+{
+    struct stat held, there;
+
+    if (fstat(folder->fd, &held) != 0 || lstat(folder->path, &there) != 0)
+        return false;
+    errno = ESTALE;
+    return held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+}
+
+void lw_run_discard(struct lw_run *run)
+{
+    if (run->folder.path && lw_folder_empty(&run->folder, NULL) &&
+        is_at_path(&run->folder))
+        rmdir(run->path);
+    lw_run_close(run);
 }
 
 /* Opening */
@@ -586,9 +610,10 @@ static bool is_ours(const char *prefix, const char *name, const char *other)
            is_run_file(whole);
 }
 
-static bool holds_only_ours(const struct lw_run *run, struct lw_error *err)
+static bool holds_only_ours(const struct lw_run *run, const struct lw_folder *held,
+                            struct lw_error *err)
 {
-    DIR *folder = opendir(run->path);
+    DIR *folder = lw_folder_list(held);
     DIR *traces = folder ? open_traces(folder) : NULL;
     struct dirent *entry;
     const char *foreign = NULL;
@@ -614,6 +639,10 @@ static bool holds_only_ours(const struct lw_run *run, struct lw_error *err)
 
 bool lw_run_remove(const struct lw_run *run, struct lw_error *err)
 {
+    struct lw_folder held;
+    bool done;
+    int fd;
+
     if (run->is_packed) {
         if (unlink(run->path) < 0)
             return lw_fail_errno(err, "cannot remove %s", run->path);
@@ -622,5 +651,14 @@ bool lw_run_remove(const struct lw_run *run, struct lw_error *err)
     if (has_recorder(run))
         return lw_fail(err, LW_ERR_USAGE,
                        "%s is still being recorded: nothing was removed", run->path);
-    return holds_only_ours(run, err) && lw_file_remove_folder(run->path, err);
+    /* What was looked through is what is emptied, wherever the path leads by then. */
+    fd = open(run->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return lw_fail_errno(err, "cannot remove %s", run->path);
+    held = (struct lw_folder){ fd, run->path };
+    done = holds_only_ours(run, &held, err) && lw_folder_empty(&held, err) &&
+           ((is_at_path(&held) && rmdir(run->path) == 0) ||
+            lw_fail_errno(err, "cannot remove %s", run->path));
+    close(fd);
+    return done;
 }

@@ -117,6 +117,9 @@ bool lw_run_create(struct lw_run *run, const char *path, const char *runs,
                    const char *program, struct lw_error *err) LW_MUST_CHECK;
 /* Write run.json, whole or not at all. */
 bool lw_run_save(struct lw_run *run, struct lw_error *err) LW_MUST_CHECK;
+/* Remove what was made, with all that is in it, and release. What cannot be removed stays:
+ * an empty run. */
+void lw_run_discard(struct lw_run *run);
 /* Give the reserved bytes back to the disk, for the last words. The lock is kept. */
 void lw_run_free_reserve(struct lw_run *run);
 /* Release; of a created run also end the lock and remove the reserve. */

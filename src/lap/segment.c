@@ -423,8 +423,9 @@ static void release(struct rewrite *r)
 }
 
 /* Read COUNT segments. *R need not be initialised; release() it in any case. */
-static bool open_inputs(struct rewrite *r, const char *const *paths, size_t count,
-                        int level, struct lw_error *err)
+static bool open_inputs(struct rewrite *r, const struct lw_folder *folder,
+                        const char *const *names, size_t count, int level,
+                        struct lw_error *err)
 {
     memset(r, 0, sizeof(*r));
     lw_emit_init(&r->emit, level);
@@ -436,11 +437,12 @@ static bool open_inputs(struct rewrite *r, const char *const *paths, size_t coun
     for (; r->input_count < count; r->input_count++) {
         struct input *input = &r->inputs[r->input_count];
 
-        if (!lw_file_read(&input->view, paths[r->input_count], SEGMENT_BYTES_MAX, err))
+        if (!lw_folder_read(&input->view, folder, names[r->input_count],
+                            SEGMENT_BYTES_MAX, err))
             return false;
         if (!lw_segment_head_get(&input->head, input->view.bytes, input->view.len,
                                  err)) {
-            lw_error_prefix(err, "%s", paths[r->input_count]);
+            lw_error_prefix(err, "%s/%s", folder->path, names[r->input_count]);
             lw_file_close(&input->view);
             return false;
         }
@@ -448,8 +450,8 @@ static bool open_inputs(struct rewrite *r, const char *const *paths, size_t coun
     return true;
 }
 
-/* Put what the inputs hold into PATH, with HEAD. */
-static bool rewrite(struct rewrite *r, const char *path,
+/* Put what the inputs hold into NAME of FOLDER, with HEAD. */
+static bool rewrite(struct rewrite *r, const struct lw_folder *folder, const char *name,
                     const struct lw_segment_head *head, struct lw_error *err)
 {
     struct lw_buf *out = &r->emit.out;
@@ -458,10 +460,11 @@ static bool rewrite(struct rewrite *r, const char *path,
         lw_segment_head_put(head, (unsigned char *)out->bytes);
     for (unsigned kind = 1; kind <= LW_CHUNK_KINDS; kind++)
         if (!take_kind(r, kind, err)) {
-            lw_error_prefix(err, "%s", path);
+            lw_error_prefix(err, "%s/%s", folder->path, name);
             return false;
         }
-    return lw_buf_check(out, err) && lw_file_replace(path, out->bytes, out->len, err);
+    return lw_buf_check(out, err) &&
+           lw_folder_replace(folder, name, out->bytes, out->len, err);
 }
 
 static bool is_worth_joining(const struct input *input, uint64_t join_bytes)
@@ -476,26 +479,27 @@ static bool is_worth_joining(const struct input *input, uint64_t join_bytes)
     return small_bytes > join_bytes && small_bytes > input->view.len / SMALL_SHARE;
 }
 
-static bool mark_sealed(const char *path, const struct lw_segment_head *head,
-                        struct lw_error *err)
+static bool mark_sealed(const struct lw_folder *folder, const char *name,
+                        const struct lw_segment_head *head, struct lw_error *err)
 {
     unsigned char bytes[LW_SEGMENT_HEAD_BYTES];
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int fd = openat(folder->fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool done;
 
     lw_segment_head_put(head, bytes);
     done = fd >= 0 && pwrite(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes);
     if (!done)
-        lw_fail_errno(err, "cannot seal %s", path);
+        lw_fail_errno(err, "cannot seal %s/%s", folder->path, name);
     if (fd >= 0)
         close(fd);
     return done;
 }
 
-bool lw_segment_seal(const char *path, const struct lw_seal *how, struct lw_error *err)
+bool lw_segment_seal(const struct lw_folder *folder, const char *name,
+                     const struct lw_seal *how, struct lw_error *err)
 {
     struct rewrite r;
-    bool done = open_inputs(&r, &path, 1, how->level, err);
+    bool done = open_inputs(&r, folder, &name, 1, how->level, err);
 
     if (done) {
         struct lw_segment_head head = r.inputs[0].head;
@@ -504,18 +508,18 @@ bool lw_segment_seal(const char *path, const struct lw_seal *how, struct lw_erro
         head.end_ns = how->end_ns;
         /* A disk too full to rewrite it still takes the mark. */
         done = (is_worth_joining(&r.inputs[0], how->join_bytes) &&
-                rewrite(&r, path, &head, NULL)) ||
-               mark_sealed(path, &head, err);
+                rewrite(&r, folder, name, &head, NULL)) ||
+               mark_sealed(folder, name, &head, err);
     }
     release(&r);
     return done;
 }
 
-bool lw_segment_thin(const char *const *paths, size_t count, int level,
-                     struct lw_error *err)
+bool lw_segment_thin(const struct lw_folder *folder, const char *const *names,
+                     size_t count, int level, struct lw_error *err)
 {
     struct rewrite r;
-    bool done = open_inputs(&r, paths, count, level, err);
+    bool done = open_inputs(&r, folder, names, count, level, err);
 
     if (done) {
         struct lw_segment_head head = r.inputs[0].head;
@@ -524,7 +528,7 @@ bool lw_segment_thin(const char *const *paths, size_t count, int level,
         head.flags |= LW_SEGMENT_SEALED | LW_SEGMENT_THINNED;
         head.last = r.inputs[count - 1].head.last;
         head.end_ns = r.inputs[count - 1].head.end_ns;
-        done = rewrite(&r, paths[0], &head, err);
+        done = rewrite(&r, folder, names[0], &head, err);
     }
     release(&r);
     return done;

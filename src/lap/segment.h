@@ -6,6 +6,7 @@
 #ifndef LW_LAP_SEGMENT_H
 #define LW_LAP_SEGMENT_H
 
+#include "base/folder.h"
 #include "lap/chunk.h"
 
 struct lw_seal {
@@ -14,15 +15,15 @@ struct lw_seal {
     int level;           /* of zstd */
 };
 
-/* Nobody will write to PATH any more: join its small chunks and add up its calls where
+/* Nobody will write to NAME of FOLDER any more: join its small chunks and add up its calls where
  * that saves something, else only mark it sealed. */
-bool lw_segment_seal(const char *path, const struct lw_seal *how, struct lw_error *err)
-    LW_MUST_CHECK;
+bool lw_segment_seal(const struct lw_folder *folder, const char *name,
+                     const struct lw_seal *how, struct lw_error *err) LW_MUST_CHECK;
 
 /* Replace the first of COUNT segments, which follow each other in one series, by one
  * that stands for all of them, thinned (thin.h). The others are then to be ignored, and
  * the caller removes them when no reader can be in between any more. */
-bool lw_segment_thin(const char *const *paths, size_t count, int level,
-                     struct lw_error *err) LW_MUST_CHECK;
+bool lw_segment_thin(const struct lw_folder *folder, const char *const *names,
+                     size_t count, int level, struct lw_error *err) LW_MUST_CHECK;
 
 #endif

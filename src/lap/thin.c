@@ -22,14 +22,15 @@
 
 struct segment {
     struct lw_segment_head head;
-    char *path; /* owned */
+    char name[LW_SEGMENT_NAME_BYTES];
     uint64_t bytes;
     time_t changed;  /* of one that was joined into another: when that was */
     bool is_damaged; /* or it could not be thinned: left as it is */
 };
 
 struct series {
-    struct segment *segments; /* by process, then segment number */
+    const struct lw_folder *folder; /* borrowed */
+    struct segment *segments;       /* by process, then segment number */
     size_t count, capacity;
     uint64_t bytes;
     uint64_t left_bytes; /* of those that others stand for, and that stay for a while */
@@ -37,8 +38,6 @@ struct series {
 
 static void release(struct series *s)
 {
-    for (size_t i = 0; i < s->count; i++)
-        lw_free(s->segments[i].path);
     lw_free(s->segments);
     memset(s, 0, sizeof(*s));
 }
@@ -52,27 +51,30 @@ static int compare(const void *a, const void *b)
     return x->head.segment < y->head.segment ? -1 : x->head.segment > y->head.segment;
 }
 
-static bool list(struct series *s, const char *folder, struct lw_error *err)
+static bool list(struct series *s, const struct lw_folder *folder, struct lw_error *err)
 {
-    DIR *open_folder = opendir(folder);
+    DIR *open_folder = lw_folder_list(folder);
     struct dirent *entry;
 
-    memset(s, 0, sizeof(*s));
+    *s = (struct series){ .folder = folder };
     if (!open_folder)
-        return lw_fail_errno(err, "cannot list %s", folder);
+        return lw_fail_errno(err, "cannot list %s", folder->path);
     while ((entry = readdir(open_folder))) {
-        struct segment segment = { .path = NULL };
+        struct segment segment = { .name = "" };
         struct stat about;
 
         if (!lw_segment_parse_name(entry->d_name, &segment.head.process,
                                    &segment.head.segment) ||
-            fstatat(dirfd(open_folder), entry->d_name, &about, 0) < 0)
+            strlen(entry->d_name) >= sizeof(segment.name) ||
+            fstatat(dirfd(open_folder), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) <
+                0 ||
+            !S_ISREG(about.st_mode))
             continue;
+        memcpy(segment.name, entry->d_name, strlen(entry->d_name) + 1);
         segment.bytes = (uint64_t)about.st_size;
         segment.changed = about.st_mtime;
         if (!lw_grow(&s->segments, &s->capacity, s->count + 1, sizeof(*s->segments),
-                     err) ||
-            !(segment.path = lw_path_join(folder, entry->d_name, err))) {
+                     err)) {
             closedir(open_folder);
             return false;
         }
@@ -86,16 +88,15 @@ static bool list(struct series *s, const char *folder, struct lw_error *err)
 }
 
 /* Head, size and age of the file as it is now. */
-static void look(struct segment *segment)
+static void look(const struct series *s, struct segment *segment)
 {
     unsigned char bytes[LW_SEGMENT_HEAD_BYTES];
     struct lw_segment_head head = { 0 };
     struct stat about;
-    int fd = open(segment->path, O_RDONLY | O_CLOEXEC);
+    int fd = lw_folder_find(s->folder, segment->name, &about, NULL);
 
     segment->is_damaged =
-        fd < 0 || fstat(fd, &about) < 0 ||
-        pread(fd, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes) ||
+        fd < 0 || pread(fd, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes) ||
         !lw_segment_head_get(&head, bytes, sizeof(bytes), NULL) ||
         head.process != segment->head.process || head.segment != segment->head.segment;
     if (!segment->is_damaged) {
@@ -112,7 +113,6 @@ static void look(struct segment *segment)
 static void forget(struct series *s, size_t i)
 {
     s->bytes -= s->segments[i].bytes;
-    lw_free(s->segments[i].path);
     memmove(&s->segments[i], &s->segments[i + 1],
             (s->count - i - 1) * sizeof(*s->segments));
     s->count--;
@@ -134,7 +134,7 @@ static void forget_covered(struct series *s)
             continue;
         }
         if (now - segment->changed >= GRACE_S)
-            unlink(segment->path);
+            unlinkat(s->folder->fd, segment->name, 0);
         else
             s->left_bytes += segment->bytes;
         forget(s, i);
@@ -213,12 +213,12 @@ static size_t find_to_join(const struct series *s)
 /* Thin COUNT segments from the one at I into one. What cannot be is left, and marked. */
 static bool thin(struct series *s, size_t i, size_t count, struct lw_error *err)
 {
-    const char *paths[2] = { s->segments[i].path, s->segments[i + count - 1].path };
+    const char *names[2] = { s->segments[i].name, s->segments[i + count - 1].name };
     struct segment *segment = &s->segments[i];
     struct lw_error reason;
     uint64_t before = segment->bytes;
 
-    if (!lw_segment_thin(paths, count, LEVEL, &reason)) {
+    if (!lw_segment_thin(s->folder, names, count, LEVEL, &reason)) {
         if (reason.code !=
             LW_ERR_FORMAT) { /* no room, no memory: the next one neither */
             if (err)
@@ -228,18 +228,18 @@ static bool thin(struct series *s, size_t i, size_t count, struct lw_error *err)
         segment->is_damaged = s->segments[i + count - 1].is_damaged = true;
         return true;
     }
-    look(segment);
+    look(s, segment);
     s->bytes = s->bytes - before + segment->bytes;
     if (count > 1) {
         /* Its time starts now. What it takes until then counts from the next call on, or
          * all would be joined at once to make room for itself. */
-        utimensat(AT_FDCWD, paths[1], NULL, 0);
+        utimensat(s->folder->fd, names[1], NULL, AT_SYMLINK_NOFOLLOW);
         forget(s, i + 1);
     }
     return true;
 }
 
-uint64_t lw_lap_bytes(const char *folder)
+uint64_t lw_lap_bytes(const struct lw_folder *folder)
 {
     struct series s;
     uint64_t bytes = list(&s, folder, NULL) ? s.bytes : 0;
@@ -248,7 +248,7 @@ uint64_t lw_lap_bytes(const char *folder)
     return bytes;
 }
 
-bool lw_lap_thin(const char *folder, uint64_t max_bytes, uint64_t *bytes,
+bool lw_lap_thin(const struct lw_folder *folder, uint64_t max_bytes, uint64_t *bytes,
                  struct lw_error *err)
 {
     struct series s;
@@ -257,7 +257,7 @@ bool lw_lap_thin(const char *folder, uint64_t max_bytes, uint64_t *bytes,
 
     if (done && s.bytes > max_bytes) {
         for (size_t i = 0; i < s.count; i++)
-            look(&s.segments[i]);
+            look(&s, &s.segments[i]);
         forget_covered(&s);
     }
     while (done && s.bytes + s.left_bytes > wanted) {

@@ -17,16 +17,16 @@
 
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/folder.h"
 
 /* What the segments in FOLDER take; 0 also when it cannot be listed. */
-uint64_t lw_lap_bytes(const char *folder);
+uint64_t lw_lap_bytes(const struct lw_folder *folder);
 
 /* If the segments in FOLDER take more than MAX_BYTES, bring them a sixteenth below that, so
  * that the next call finds nothing to do. Puts what they take then in *BYTES; it is more
  * than MAX_BYTES when nothing is left to thin. When they fit, all this costs is to list the
  * folder, so call it once a second. A failure leaves the run whole. */
-bool lw_lap_thin(const char *folder, uint64_t max_bytes, uint64_t *bytes,
+bool lw_lap_thin(const struct lw_folder *folder, uint64_t max_bytes, uint64_t *bytes,
                  struct lw_error *err) LW_MUST_CHECK;
 
 #endif

@@ -21,12 +21,13 @@
 #define HIDDEN_PREFIX ".lapwing-"
 
 struct trace {
-    char *path; /* owned */
+    char *name; /* owned */
     uint64_t bytes;
     struct timespec changed;
 };
 
 struct traces {
+    struct lw_folder folder; /* not open: there is none, and so no traces */
     struct trace *list;
     size_t count, capacity;
 };
@@ -60,26 +61,32 @@ bool lw_trace_is_same_owner(const char *a, const char *b)
 static void release(struct traces *traces)
 {
     for (size_t i = 0; i < traces->count; i++)
-        lw_free(traces->list[i].path);
+        lw_free(traces->list[i].name);
+    lw_folder_close(&traces->folder);
     lw_free(traces->list);
     memset(traces, 0, sizeof(*traces));
 }
 
-/* The regular files in RUN_PATH's traces/ whose names TAKES; no folder: none. */
-static bool list(struct traces *traces, const char *run_path,
+/* The regular files in traces/ of RUN whose names TAKES; no folder: none. */
+static bool list(struct traces *traces, const struct lw_folder *run,
                  bool (*takes)(const char *name), struct lw_error *err)
 {
-    char *folder_path = lw_path_join(run_path, LW_TRACES_FOLDER, err);
-    DIR *folder = folder_path ? opendir(folder_path) : NULL;
+    struct stat about;
     struct dirent *entry;
-    bool done = folder_path != NULL;
+    DIR *folder;
+    bool done = true;
 
     memset(traces, 0, sizeof(*traces));
-    if (done && !folder && errno != ENOENT)
-        done = lw_fail_errno(err, "cannot list %s", folder_path);
+    if (fstatat(run->fd, LW_TRACES_FOLDER, &about, AT_SYMLINK_NOFOLLOW) != 0 &&
+        errno == ENOENT)
+        return true;
+    if (!lw_folder_open_in(&traces->folder, run, LW_TRACES_FOLDER, err))
+        return false;
+    folder = lw_folder_list(&traces->folder);
+    if (!folder)
+        done = lw_fail_errno(err, "cannot list %s", traces->folder.path);
     while (done && folder && (entry = readdir(folder))) {
-        struct trace trace = { .path = NULL };
-        struct stat about;
+        struct trace trace = { .name = NULL };
 
         if (!takes(entry->d_name) ||
             fstatat(dirfd(folder), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -89,22 +96,21 @@ static bool list(struct traces *traces, const char *run_path,
         trace.changed = about.st_mtim;
         done = lw_grow(&traces->list, &traces->capacity, traces->count + 1,
                        sizeof(trace), err) &&
-               (trace.path = lw_path_join(folder_path, entry->d_name, err));
+               (trace.name = lw_copy_text(entry->d_name, strlen(entry->d_name), err));
         if (done)
             traces->list[traces->count++] = trace;
     }
     if (folder)
         closedir(folder);
-    lw_free(folder_path);
     return done;
 }
 
-uint64_t lw_traces_bytes(const char *run_path)
+uint64_t lw_traces_bytes(const struct lw_folder *run)
 {
     struct traces traces;
     uint64_t bytes = 0;
 
-    if (list(&traces, run_path, is_base_name, NULL))
+    if (list(&traces, run, is_base_name, NULL))
         for (size_t i = 0; i < traces.count; i++)
             bytes += traces.list[i].bytes;
     release(&traces);
@@ -121,27 +127,28 @@ static int compare_ages(const void *a, const void *b)
         return x->changed.tv_sec < y->changed.tv_sec ? -1 : 1;
     if (x->changed.tv_nsec != y->changed.tv_nsec)
         return x->changed.tv_nsec < y->changed.tv_nsec ? -1 : 1;
-    return strverscmp(x->path, y->path);
+    return strverscmp(x->name, y->name);
 }
 
 /* Has the process of the trace at I a later one? They are sorted by age. */
 static bool has_newer(const struct traces *traces, size_t i)
 {
     for (size_t later = i + 1; later < traces->count; later++)
-        if (lw_trace_is_same_owner(traces->list[i].path, traces->list[later].path))
+        if (lw_trace_is_same_owner(traces->list[i].name, traces->list[later].name))
             return true;
     return false;
 }
 
-uint64_t lw_traces_drop(const char *run_path, uint64_t bytes)
+uint64_t lw_traces_drop(const struct lw_folder *run, uint64_t bytes)
 {
     struct traces traces;
     uint64_t freed = 0, removed = 0;
 
-    if (list(&traces, run_path, is_base_name, NULL) && traces.count > 0) {
+    if (list(&traces, run, is_base_name, NULL) && traces.count > 0) {
         qsort(traces.list, traces.count, sizeof(*traces.list), compare_ages);
         for (size_t i = 0; i < traces.count && freed < bytes; i++)
-            if (has_newer(&traces, i) && unlink(traces.list[i].path) == 0) {
+            if (has_newer(&traces, i) &&
+                unlinkat(traces.folder.fd, traces.list[i].name, 0) == 0) {
                 freed += traces.list[i].bytes;
                 removed++;
             }
@@ -177,14 +184,16 @@ static bool take_piece(void *to, const void *bytes, size_t len)
     return packing->is_open;
 }
 
-static bool pack_into(const char *path, const struct lw_file_view *plain,
+/* PLAIN as NAME in FOLDER; sentences call it PATH. */
+static bool pack_into(const struct lw_folder *folder, const char *name,
+                      const char *path, const struct lw_file_view *plain,
                       struct lw_error *err)
 {
     struct packing packing = { .err = err };
     struct lw_buf out;
     bool done;
 
-    if (!lw_file_out_open(&packing.file, path, err))
+    if (!lw_file_out_open_in(&packing.file, folder->fd, name, path, err))
         return false;
     packing.is_open = true;
     lw_buf_init(&out, 0);
@@ -200,34 +209,39 @@ static bool pack_into(const char *path, const struct lw_file_view *plain,
     return done;
 }
 
-/* PATH becomes PATH.gz; on failure it stays. */
-static bool pack(const char *path, struct lw_error *err)
+/* NAME in FOLDER becomes NAME.gz; on failure it stays. */
+static bool pack(const struct lw_folder *folder, const char *name, struct lw_error *err)
 {
     struct lw_file_view plain = { 0 };
-    struct lw_buf packed;
+    struct lw_buf packed, path;
     bool done;
 
     lw_buf_init(&packed, 0);
-    lw_buf_addf(&packed, "%s.gz", path);
-    done = lw_buf_check(&packed, err) && lw_file_open(&plain, path, err) &&
-           pack_into(packed.bytes, &plain, err);
+    lw_buf_init(&path, 0);
+    lw_buf_addf(&packed, "%s.gz", name);
+    lw_buf_addf(&path, "%s/%s.gz", folder->path, name);
+    done = lw_buf_check(&packed, err) && lw_buf_check(&path, err) &&
+           lw_folder_map(&plain, folder, name, err) &&
+           pack_into(folder, packed.bytes, path.bytes, &plain, err);
     lw_file_close(&plain);
     lw_buf_release(&packed);
-    return done && (unlink(path) == 0 || lw_fail_errno(err, "cannot remove %s", path));
+    lw_buf_release(&path);
+    return done && (unlinkat(folder->fd, name, 0) == 0 ||
+                    lw_fail_errno(err, "cannot remove %s/%s", folder->path, name));
 }
 
-bool lw_traces_finish(const char *run_path, uint64_t *cut, struct lw_error *err)
+bool lw_traces_finish(const struct lw_folder *run, uint64_t *cut, struct lw_error *err)
 {
     struct traces traces;
-    bool done = list(&traces, run_path, is_hidden_name, err);
+    bool done = list(&traces, run, is_hidden_name, err);
 
     *cut = 0;
     for (size_t i = 0; done && i < traces.count; i++)
-        *cut += unlink(traces.list[i].path) == 0;
+        *cut += unlinkat(traces.folder.fd, traces.list[i].name, 0) == 0;
     release(&traces);
-    done = done && list(&traces, run_path, is_plain_name, err);
+    done = done && list(&traces, run, is_plain_name, err);
     for (size_t i = 0; done && i < traces.count; i++)
-        done = pack(traces.list[i].path, err);
+        done = pack(&traces.folder, traces.list[i].name, err);
     release(&traces);
     return done;
 }

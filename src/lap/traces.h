@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/folder.h"
 
 #define LW_TRACES_FOLDER "traces"
 
@@ -24,16 +24,16 @@ bool lw_trace_is_name(const char *name);
 /* Are A and B, both traces, windows of one process? */
 bool lw_trace_is_same_owner(const char *a, const char *b);
 
-/* The bytes of all traces in the folder of the run RUN_PATH. */
-uint64_t lw_traces_bytes(const char *run_path);
+/* The bytes of all traces of the run in the folder RUN. */
+uint64_t lw_traces_bytes(const struct lw_folder *run);
 
 /* Remove the oldest traces that are not the newest of their process until at least
  * BYTES are free, or none is left to remove; returns how many were removed. */
-uint64_t lw_traces_drop(const char *run_path, uint64_t bytes);
+uint64_t lw_traces_drop(const struct lw_folder *run, uint64_t bytes);
 
 /* Nobody writes traces any more: pack those that are not, and remove what was being
  * written by a process that was killed; *CUT: how many of those. */
-bool lw_traces_finish(const char *run_path, uint64_t *cut, struct lw_error *err)
+bool lw_traces_finish(const struct lw_folder *run, uint64_t *cut, struct lw_error *err)
     LW_MUST_CHECK;
 
 #endif

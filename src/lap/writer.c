@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "lap/writer_state.h"
 
 #define DEFAULT_SEGMENT_BYTES (8u << 20)
@@ -39,11 +40,11 @@ static void release(struct lw_lap_writer *w)
     lw_stacks_free(w->stacks);
     lw_emit_release(&w->emit);
     lw_free(w->path);
-    lw_free(w->folder);
     lw_free(w);
 }
 
-struct lw_lap_writer *lw_lap_writer_open(const char *folder, uint32_t number,
+struct lw_lap_writer *lw_lap_writer_open(const struct lw_folder *folder,
+                                         uint32_t number,
                                          const struct lw_lap_writer_options *options,
                                          struct lw_error *err)
 {
@@ -69,9 +70,9 @@ struct lw_lap_writer *lw_lap_writer_open(const char *folder, uint32_t number,
         w->options.level = DEFAULT_LEVEL;
     lw_emit_init(&w->emit, w->options.level);
 
-    w->folder = lw_copy_text(folder, strlen(folder), err);
-    if (!w->folder || !(w->strings = lw_strings_new(err)) ||
-        !(w->stacks = lw_stacks_new(err)) || !lw_writer_start_segment(w, 1, err)) {
+    w->folder = folder;
+    if (!(w->strings = lw_strings_new(err)) || !(w->stacks = lw_stacks_new(err)) ||
+        !lw_writer_start_segment(w, 1, err)) {
         release(w);
         return NULL;
     }
@@ -352,7 +353,7 @@ bool lw_lap_writer_close(struct lw_lap_writer *w, struct lw_error *err)
     w->fd = -1;
     how = lw_writer_how_to_seal(w);
     /* As with any other segment, that it cannot be sealed costs space only. */
-    if (!lw_segment_seal(w->path, &how, &ignored))
+    if (!lw_segment_seal(w->folder, lw_text_basename(w->path), &how, &ignored))
         ignored.code = LW_OK;
     release(w);
     return done;

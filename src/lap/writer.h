@@ -21,6 +21,7 @@
 #ifndef LW_LAP_WRITER_H
 #define LW_LAP_WRITER_H
 
+#include "base/folder.h"
 #include "model/profile.h"
 
 struct lw_lap_writer;
@@ -34,8 +35,9 @@ struct lw_lap_writer_options { /* 0: the default of each */
 };
 
 /* Begin the series of process NUMBER (from 1, unused in this run) in FOLDER, which is
- * there. OPTIONS may be NULL. The first segment is made at once, with mode 0600. */
-struct lw_lap_writer *lw_lap_writer_open(const char *folder, uint32_t number,
+ * borrowed until the writer is closed. OPTIONS may be NULL. The first segment is made at once, with mode 0600. */
+struct lw_lap_writer *lw_lap_writer_open(const struct lw_folder *folder,
+                                         uint32_t number,
                                          const struct lw_lap_writer_options *options,
                                          struct lw_error *err);
 

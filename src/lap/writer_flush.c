@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "lap/writer_state.h"
 
 /* A full disk stays full for a while: no need to encode megabytes 20 times a second. */
@@ -56,7 +57,8 @@ static void close_if_scarce(struct lw_lap_writer *w)
 static bool open_again(struct lw_lap_writer *w, struct lw_error *err)
 {
     if (w->fd < 0)
-        w->fd = open(w->path, O_RDWR | O_CLOEXEC);
+        w->fd = openat(w->folder->fd, lw_text_basename(w->path),
+                       O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     return w->fd >= 0 || lw_fail_errno(err, "cannot write %s", w->path);
 }
 
@@ -75,10 +77,11 @@ bool lw_writer_start_segment(struct lw_lap_writer *w, uint32_t segment,
     int fd;
 
     lw_segment_name(w->number, segment, name);
-    path = lw_path_join(w->folder, name, err);
+    path = lw_path_join(w->folder->path, name, err);
     if (!path)
         return false;
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    fd = openat(w->folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                0600);
     if (fd < 0) {
         lw_fail_errno(err, "cannot write %s", path);
         lw_free(path);
@@ -88,7 +91,7 @@ bool lw_writer_start_segment(struct lw_lap_writer *w, uint32_t segment,
     if (!write_at(fd, bytes, sizeof(bytes), 0)) {
         lw_fail_errno(err, "cannot write %s", path);
         close(fd);
-        unlink(path);
+        unlinkat(w->folder->fd, name, 0);
         lw_free(path);
         return false;
     }
@@ -121,23 +124,24 @@ static void *seal(void *argument)
     struct lw_writer_sealing *sealing = argument;
     struct lw_error ignored;
 
-    if (!lw_segment_seal(sealing->path, &sealing->how, &ignored))
+    if (!lw_segment_seal(sealing->folder, sealing->name, &sealing->how, &ignored))
         return NULL;
     return NULL;
 }
 
 void lw_writer_wait_for_sealing(struct lw_lap_writer *w)
 {
-    if (!w->sealing.path)
+    if (!w->sealing.name)
         return;
     pthread_join(w->sealing.thread, NULL);
-    lw_free(w->sealing.path);
-    w->sealing.path = NULL;
+    lw_free(w->sealing.name);
+    w->sealing.name = NULL;
 }
 
 static void roll(struct lw_lap_writer *w)
 {
-    char *old = lw_copy_text(w->path, strlen(w->path), NULL);
+    const char *name = lw_text_basename(w->path);
+    char *old = lw_copy_text(name, strlen(name), NULL);
     sigset_t all, before;
     int failed;
 
@@ -146,7 +150,8 @@ static void roll(struct lw_lap_writer *w)
         return; /* the old one just grows; the next flush tries again */
     }
     lw_writer_wait_for_sealing(w);
-    w->sealing.path = old;
+    w->sealing.folder = w->folder;
+    w->sealing.name = old;
     w->sealing.how = lw_writer_how_to_seal(w);
     sigfillset(&all); /* signals are for the recorder's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -154,8 +159,8 @@ static void roll(struct lw_lap_writer *w)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
         seal(&w->sealing);
-        lw_free(w->sealing.path);
-        w->sealing.path = NULL;
+        lw_free(w->sealing.name);
+        w->sealing.name = NULL;
     }
 }
 

@@ -29,17 +29,18 @@ struct lw_writer_pending {
 /* A segment being sealed beside, since that reads, packs and syncs megabytes. */
 struct lw_writer_sealing {
     pthread_t thread;
-    char *path; /* owned; NULL: nothing is being sealed */
+    const struct lw_folder *folder; /* borrowed */
+    char *name; /* of the segment in it; owned; NULL: nothing is being sealed */
     struct lw_seal how;
 };
 
 struct lw_lap_writer {
     struct lw_lap_writer_options options;
-    char *folder; /* owned */
+    const struct lw_folder *folder; /* borrowed */
     uint32_t number;
 
     int fd;     /* of the segment; -1: opened again for the next flush */
-    char *path; /* of the segment being written; owned */
+    char *path; /* of the segment being written, for sentences; owned */
     struct lw_segment_head head;
     uint64_t file_bytes; /* whole chunks up to here; what is behind is garbage */
     struct lw_writer_sealing sealing;

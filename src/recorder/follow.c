@@ -60,6 +60,9 @@ static void add_children(struct lw_follow *follow, bool of_all_threads)
                 : lw_os_main_children(follow->list[i].pid, &children, &capacity);
 
         for (size_t j = 0; j < count; j++) {
+            if (follow->only_ours && !find(follow, children[j]) &&
+                !lw_os_is_ours(children[j]))
+                continue;
             if (!lw_follow_add(follow, children[j], NULL))
                 break; /* the next round finds it */
         }

@@ -23,6 +23,7 @@ struct lw_follow {
     struct lw_followed *list; /* owned; the first are those asked for */
     size_t count, capacity;
     bool no_children; /* only those asked for */
+    bool only_ours;   /* no children of other users (lw_os_is_ours()) */
     bool is_eager;    /* nobody will say hello: do not wait for it */
     uint64_t next_ns; /* when to look for children */
     uint64_t next_all_ns;

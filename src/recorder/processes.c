@@ -237,7 +237,7 @@ static struct lw_watched *open_process(struct lw_recorder *recorder,
         facts.python = text.python;
         facts.rank = lw_facts_rank(hello->pid);
         set_python(recorder, text.python);
-        watched = lw_watched_open(recorder->run.path, recorder->last_number + 1,
+        watched = lw_watched_open(&recorder->run.folder, recorder->last_number + 1,
                                   hello->region_fd, hello->pid_fd, &facts, err);
         if (watched)
             hello->pid_fd = -1;
@@ -351,7 +351,7 @@ static struct lw_watched *open_silent(struct lw_recorder *recorder,
         facts.command = command.bytes;
         facts.python = python.bytes;
         set_python(recorder, python.bytes);
-        watched = lw_watched_open(recorder->run.path, recorder->last_number + 1, -1,
+        watched = lw_watched_open(&recorder->run.folder, recorder->last_number + 1, -1,
                                   pid_fd, &facts, err);
     }
     if (!watched && pid_fd >= 0)

@@ -164,14 +164,14 @@ void lw_recorder_release(struct lw_recorder *recorder)
 
 void lw_recorder_discard(struct lw_recorder *recorder)
 {
-    const char *path = recorder->run.path;
-    char *folder = path ? lw_copy_text(path, strlen(path), NULL) : NULL;
+    struct lw_run run = recorder->run;
+    bool has_run = recorder->has_run;
 
+    /* All else lets go of it first. */
+    recorder->has_run = false;
     lw_recorder_release(recorder);
-    if (folder && !lw_file_remove_folder(folder, NULL)) {
-        /* Then it stays: an empty run. */
-    }
-    lw_free(folder);
+    if (has_run)
+        lw_run_discard(&run);
 }
 
 /* ---- looks ------------------------------------------------------------------------- */
@@ -180,19 +180,19 @@ void lw_recorder_discard(struct lw_recorder *recorder)
  * rest; of more than that, the oldest go. Returns what they take then. */
 static uint64_t keep_traces_to_size(struct lw_recorder *recorder)
 {
-    const char *path = recorder->run.path;
-    uint64_t bytes = lw_traces_bytes(path), half = recorder->max_bytes / 2, dropped;
+    const struct lw_folder *run = &recorder->run.folder;
+    uint64_t bytes = lw_traces_bytes(run), half = recorder->max_bytes / 2, dropped;
 
     if (bytes <= half)
         return bytes;
-    dropped = lw_traces_drop(path, bytes - half);
+    dropped = lw_traces_drop(run, bytes - half);
     if (dropped > 0 &&
         !lw_run_info_add_loss(&recorder->run.info,
                               "windows of torch's profiler were removed to keep to "
                               "--max-size",
                               "windows", dropped, NULL))
         recorder->unsaved_count++;
-    return dropped > 0 ? lw_traces_bytes(path) : bytes;
+    return dropped > 0 ? lw_traces_bytes(run) : bytes;
 }
 
 /* Twice what came since the last look may come until the next. */
@@ -206,17 +206,17 @@ static uint64_t room_to_grow(const struct lw_recorder *recorder, uint64_t bytes)
 
 static void keep_to_size(struct lw_recorder *recorder, bool is_at_end)
 {
-    const char *path = recorder->run.path;
+    const struct lw_folder *run = &recorder->run.folder;
     uint64_t max = recorder->max_bytes, traces, bytes, limit;
 
     if (max == 0)
         return;
     traces = keep_traces_to_size(recorder);
-    bytes = lw_lap_bytes(path);
+    bytes = lw_lap_bytes(run);
     limit = max - (traces < max / 2 ? traces : max / 2);
     if (!is_at_end)
         limit -= room_to_grow(recorder, bytes);
-    if (bytes <= limit || lw_lap_thin(path, limit, &bytes, NULL))
+    if (bytes <= limit || lw_lap_thin(run, limit, &bytes, NULL))
         recorder->is_over_size = bytes + traces > max;
     recorder->thinned_bytes = bytes;
 }
@@ -420,7 +420,7 @@ static void finish_traces(struct lw_recorder *recorder)
 {
     uint64_t cut;
 
-    if (!lw_traces_finish(recorder->run.path, &cut, &recorder->trouble))
+    if (!lw_traces_finish(&recorder->run.folder, &cut, &recorder->trouble))
         recorder->unsaved_count++;
     if (cut > 0 &&
         !lw_run_info_add_loss(&recorder->run.info,

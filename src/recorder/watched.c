@@ -79,8 +79,9 @@ static bool open_shared(struct lw_watched *watched, int fd, struct lw_error *err
     return true;
 }
 
-struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
-                                   int pid_fd, const struct lw_watched_facts *facts,
+struct lw_watched *lw_watched_open(const struct lw_folder *folder, uint32_t number,
+                                   int fd, int pid_fd,
+                                   const struct lw_watched_facts *facts,
                                    struct lw_error *err)
 {
     struct lw_watched *watched = lw_zalloc(1, sizeof(*watched), err);

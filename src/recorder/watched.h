@@ -93,8 +93,9 @@ struct lw_watched_facts {
  * and begin its series NUMBER in FOLDER.
  * PID_FD becomes ours, unless it fails: NULL with a sentence that does not name the
  * process. */
-struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
-                                   int pid_fd, const struct lw_watched_facts *facts,
+struct lw_watched *lw_watched_open(const struct lw_folder *folder, uint32_t number,
+                                   int fd, int pid_fd,
+                                   const struct lw_watched_facts *facts,
                                    struct lw_error *err);
 
 /* Sample it too, through TARGET, which is ours in every case. */

@@ -37,6 +37,10 @@ struct lw_os_owner {
 bool lw_os_owner(pid_t pid, struct lw_os_owner *owner, struct lw_error *err)
     LW_MUST_CHECK;
 
+/* Is process PID one of the person who runs us: of our own user, or, where that is root by
+ * way of sudo, of the user who typed it? True of one that is gone, too. */
+bool lw_os_is_ours(pid_t pid);
+
 /* A file that is mapped into a process, from its beginning. */
 struct lw_os_image {
     uint64_t base;    /* where the file's first byte lies */

@@ -141,6 +141,17 @@ bool lw_os_owner(pid_t pid, struct lw_os_owner *owner, struct lw_error *err)
     return true;
 }
 
+bool lw_os_is_ours(pid_t pid)
+{
+    const char *sudo = getuid() == 0 ? getenv("SUDO_UID") : NULL;
+    struct lw_os_owner owner;
+    uint64_t uid;
+
+    if (!lw_os_owner(pid, &owner, NULL) || owner.uid == getuid())
+        return true;
+    return sudo && lw_text_u64(sudo, strlen(sudo), &uid) && uid == owner.uid;
+}
+
 bool lw_os_lives(pid_t pid)
 {
     struct lw_os_process process;

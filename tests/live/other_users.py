@@ -29,22 +29,6 @@ def open_to_all() -> Iterator[Path]:
         yield Path(name)
 
 
-def as_nobody(work: Callable[[], None]) -> None:
-    """Do WORK as somebody else, in a process of theirs."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
 LISTEN = """
 import os, socket, sys
 path, uid = sys.argv[1], int(sys.argv[2])
@@ -81,8 +65,6 @@ class Listener:
         heard = self.process.stdout.read().splitlines()
         self.process.wait()
         return [line for line in heard if not line.startswith("got 0")]
-
-
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:

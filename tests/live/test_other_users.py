@@ -1,5 +1,5 @@
-"""Other users of the machine learn nothing and gain nothing: of sockets, folders and links
-that they put where ours are looked for."""
+"""Other users of the machine learn nothing and gain nothing by sockets, folders and
+links that they put where ours are looked for."""
 
 from __future__ import annotations
 
@@ -197,4 +197,117 @@ SHOW_FOLDER = """
 import os
 words = open('/proc/self/environ').read().split(chr(0))
 print(dict(w.partition('=')[::2] for w in words)['PYTHONPATH'].split(':')[0])
+"""
+
+
+@contextmanager
+def sleeper_of_nobody() -> Iterator[int]:
+    command = (
+        f"import os; os.setgid({NOBODY}); os.setuid({NOBODY}); print(flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", command + "import time; time.sleep(600)"],
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+@needs_root
+@pytest.mark.parametrize("command", ["dump", "attach", "top"])
+def test_root_looks_into_others_only_when_told_to(
+    lapwing: str, tmp_path: Path, command: str
+) -> None:
+    words = {
+        "dump": ["dump"],
+        "attach": ["attach", "--duration", "100ms", "--quiet"],
+        "top": ["top", "--batch", "--duration", "100ms"],
+    }[command]
+    environment = {k: v for k, v in os.environ.items() if k != "SUDO_UID"}
+    with sleeper_of_nobody() as pid:
+
+        def ask(*more: str, **variables: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [lapwing, *words, *more, str(pid)],
+                cwd=tmp_path,
+                env={**environment, **variables},
+                capture_output=True,
+                text=True,
+            )
+
+        refused = ask()
+        assert refused.returncode == 2
+        assert f"process {pid} is user {NOBODY}'s, not yours" in refused.stderr
+        assert "--all-users" in refused.stderr
+        assert ask("--all-users").returncode == 0
+        assert ask(SUDO_UID=str(NOBODY)).returncode == 0
+
+
+@needs_root
+def test_what_others_run_below_our_own_process_is_left_out(lapwing: str) -> None:
+    with sleeper_of_nobody() as pid:
+        us = str(os.getpid())
+        for more, is_there in ([], False), (["--all-users"], True):
+            done = subprocess.run(
+                [lapwing, "dump", *more, us], capture_output=True, text=True
+            )
+            assert f"process {us}" in done.stdout, done.stderr
+            assert (f"process {pid}" in done.stdout) == is_there
+
+
+@needs_root
+def test_a_run_that_was_swapped_gets_nothing_of_ours(
+    lapwing: str, tmp_path: Path
+) -> None:
+    """Another user owns .lapwing, and puts a link to a folder of ours in place of the
+    run: nothing is written or removed there."""
+    with open_to_all() as place:
+        precious = tmp_path / "precious"
+        (precious / "traces").mkdir(parents=True)
+        for name in "run.json", "p0001-000001.seg", "reserve", "traces/.lapwing-1.json":
+            (precious / name).write_text("precious")
+        runs = place / ".lapwing" / "runs"
+        runs.mkdir(parents=True)
+        os.chown(runs, NOBODY, NOBODY)
+        os.chown(runs.parent, NOBODY, NOBODY)
+        script = place / "swap.py"
+        script.write_text(SWAP)
+        done = subprocess.run(
+            [lapwing, "run", "--no-summary", sys.executable, script, runs, precious],
+            cwd=place,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == "done\n", done.stderr
+        files = [path for path in precious.rglob("*") if path.is_file()]
+        assert len(files) == 4
+        assert {path.read_text() for path in files} == {"precious"}
+        (moved,) = runs.glob("*.moved")
+        assert '"finished"' in (moved / "run.json").read_text()
+        assert list(moved.glob("*.seg"))
+
+
+SWAP = """
+import os, sys, time
+runs, precious = sys.argv[1:]
+time.sleep(0.3)
+name, = (n for n in os.listdir(runs) if n.endswith(".lap"))
+pid = os.fork()
+if pid == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+    os.rename(f"{runs}/{name}", f"{runs}/{name}.moved")
+    os.symlink(precious, f"{runs}/{name}")
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+if os.fork() == 0:  # a process that comes later, whose segments are made now
+    time.sleep(0.3)
+    os._exit(0)
+os.wait()
+print("done")
 """

@@ -3,6 +3,7 @@
 #ifndef LW_LAP_FIXTURE_H
 #define LW_LAP_FIXTURE_H
 
+#include "held.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -122,7 +123,7 @@ static inline void fixture_round(struct lw_lap_writer *w, struct fixture_ids ids
 static inline void fixture_write(const char *folder, uint32_t number, uint64_t rounds,
                                  const struct lw_lap_writer_options *options)
 {
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, number, options, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), number, options, NULL);
     struct fixture_ids ids;
 
     CHECK(w);

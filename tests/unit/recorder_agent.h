@@ -12,6 +12,7 @@
 #include "agent/region.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "held.h"
 #include "lap/reader.h"
 #include "recorder/watched.h"
 #include "test.h"
@@ -72,7 +73,7 @@ static inline void recording_open(struct recording *recording,
     CHECK(mkdtemp(recording->folder));
     lw_calibration_init(&recording->calibration);
     recording->watched =
-        lw_watched_open(recording->folder, 1, agent->region.fd, -1, &facts, &err);
+        lw_watched_open(held(recording->folder), 1, agent->region.fd, -1, &facts, &err);
     if (!recording->watched)
         print_error("%s\n", err.text);
     CHECK(recording->watched);

@@ -314,3 +314,10 @@ TEST(a_recorder_that_is_not_there_is_no_harm)
 {
     CHECK(!lw_handover_send("/nonexistent/agent", LW_HELLO_NOTE, NULL, "x", 1, 0));
 }
+
+TEST(an_address_without_a_recorder_is_known_to_be_over)
+{
+    CHECK(!lw_handover_send("/nonexistent/one", LW_HELLO_NOTE, NULL, "x", 1, 0));
+    CHECK(lw_handover_is_over("/nonexistent/one"));
+    CHECK(!lw_handover_is_over("/nonexistent/two"));
+}

@@ -295,3 +295,27 @@ TEST(without_a_folder_the_name_is_that_of_dynolog)
     close(fd);
     lw_kineto_daemon_close(&daemon);
 }
+
+TEST(the_socket_lies_where_the_jobs_user_may_make_one_and_is_theirs)
+{
+    const struct lw_theirs nobody = { 65534, 65534 };
+    struct lw_error err = { LW_OK, "" };
+    struct lw_kineto_daemon daemon;
+    struct sockaddr_un address;
+    struct stat about;
+    char folder[40];
+
+    make_folder(folder); /* ours, 0700 */
+    address = socket_in(folder, "dynolog");
+    if (geteuid() == 0) { /* else nobody else can be played */
+        CHECK(!lw_kineto_daemon_open(&daemon, folder, &nobody, &err));
+        CHECK(strstr(err.text, "Permission denied"));
+        CHECK(chown(folder, nobody.uid, nobody.gid) == 0);
+        CHECK(lw_kineto_daemon_open(&daemon, folder, &nobody, NULL));
+        CHECK(lstat(address.sun_path, &about) == 0);
+        CHECK_EQ(about.st_uid, nobody.uid);
+        lw_kineto_daemon_close(&daemon);
+        CHECK(!lw_file_exists(address.sun_path));
+    }
+    CHECK(rmdir(folder) == 0);
+}

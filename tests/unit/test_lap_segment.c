@@ -1,5 +1,6 @@
 /* Segments: what is written is read, and whatever is damaged costs no more than that. */
 
+#include "held.h"
 #include "lap_fixture.h"
 
 #include "lap/chunk.h"
@@ -89,7 +90,7 @@ TEST(names_may_hold_any_bytes_and_long_ones_are_cut)
 {
     static char name[LW_LAP_TEXT_MAX + 100];
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     struct lw_thread thread = { .tid = 1 };
     struct lw_profile *p;
     uint32_t number;

@@ -1,5 +1,6 @@
 /* Windows of torch's profiler in a run: named, packed, counted, dropped, read, removed. */
 
+#include "held.h"
 #include "lap_fixture.h"
 
 #include <fcntl.h>
@@ -84,8 +85,8 @@ TEST(at_the_end_traces_are_packed_and_what_was_cut_is_gone)
     struct stat about;
     uint64_t cut = 0;
 
-    CHECK_EQ(lw_traces_bytes(path), 6000);
-    CHECK_DONE(lw_traces_finish(path, &cut, ERR));
+    CHECK_EQ(lw_traces_bytes(held(path)), 6000);
+    CHECK_DONE(lw_traces_finish(held(path), &cut, ERR));
     CHECK_EQ(cut, 1);
     CHECK(!lw_file_exists(in_folder(path, "traces/.lapwing-77.json")));
     CHECK(!lw_file_exists(in_folder(path, "traces/rank0-000001.pt.trace.json")));
@@ -98,8 +99,8 @@ TEST(at_the_end_traces_are_packed_and_what_was_cut_is_gone)
     CHECK(strstr(plain.bytes, "aten::first"));
     lw_buf_release(&plain);
     lw_file_close(&view);
-    CHECK(lw_traces_bytes(path) < 2000);
-    CHECK_DONE(lw_traces_finish(path, &cut, ERR)); /* nothing is left to do */
+    CHECK(lw_traces_bytes(held(path)) < 2000);
+    CHECK_DONE(lw_traces_finish(held(path), &cut, ERR)); /* nothing is left to do */
     CHECK_EQ(cut, 0);
     lw_free(path);
     fixture_remove(folder);
@@ -110,9 +111,9 @@ TEST(a_run_without_traces_has_none_to_finish)
     char *folder = fixture_folder();
     uint64_t cut = 7;
 
-    CHECK_EQ(lw_traces_bytes(folder), 0);
-    CHECK_EQ(lw_traces_drop(folder, 100), 0);
-    CHECK_DONE(lw_traces_finish(folder, &cut, ERR));
+    CHECK_EQ(lw_traces_bytes(held(folder)), 0);
+    CHECK_EQ(lw_traces_drop(held(folder), 100), 0);
+    CHECK_DONE(lw_traces_finish(held(folder), &cut, ERR));
     CHECK_EQ(cut, 0);
     fixture_remove(folder);
 }
@@ -125,11 +126,11 @@ TEST(the_oldest_go_first_and_the_newest_of_a_process_stays)
     /* However old, it is the only one of its process. */
     CHECK(utimensat(AT_FDCWD, in_folder(path, "traces/pid77-000001.pt.trace.json"), old,
                     0) == 0);
-    CHECK_EQ(lw_traces_drop(path, 1), 1);
+    CHECK_EQ(lw_traces_drop(held(path), 1), 1);
     CHECK(!lw_file_exists(in_folder(path, "traces/rank0-000001.pt.trace.json")));
-    CHECK_EQ(lw_traces_bytes(path), 2000);
-    CHECK_EQ(lw_traces_drop(path, 5000), 0);
-    CHECK_EQ(lw_traces_bytes(path), 2000);
+    CHECK_EQ(lw_traces_bytes(held(path)), 2000);
+    CHECK_EQ(lw_traces_drop(held(path), 5000), 0);
+    CHECK_EQ(lw_traces_bytes(held(path)), 2000);
     lw_free(path);
     fixture_remove(folder);
 }
@@ -171,7 +172,7 @@ TEST(a_packed_run_holds_its_windows)
     struct lw_run run;
     uint64_t cut;
 
-    CHECK_DONE(lw_traces_finish(path, &cut, ERR));
+    CHECK_DONE(lw_traces_finish(held(path), &cut, ERR));
     snprintf(pack, sizeof(pack), "%s/t.lapz", folder);
     CHECK_DONE(lw_run_open(&run, path, NULL, ERR));
     CHECK_EQ(run.file_count, 5); /* run.json, a segment, three traces */

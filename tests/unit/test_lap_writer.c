@@ -1,5 +1,6 @@
 /* The writer: flushes, full disks, segments that are sealed, joined and thinned. */
 
+#include "held.h"
 #include "lap_fixture.h"
 
 #include <fcntl.h>
@@ -49,7 +50,7 @@ static struct lw_segment_head head_of(const char *path)
 TEST(what_was_flushed_is_there_though_nothing_was_closed)
 {
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_profile *p;
 
@@ -69,7 +70,7 @@ TEST(what_was_flushed_is_there_though_nothing_was_closed)
 TEST(flushing_nothing_writes_nothing)
 {
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     const char *path = in_folder(folder, "p0001-000001.seg");
 
     CHECK_DONE(lw_lap_writer_flush(w, ERR));
@@ -103,7 +104,7 @@ TEST(recordings_are_for_their_owner_only)
 TEST(ids_of_nobody_are_refused)
 {
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_frame frame = { .name = 1000 };
     struct lw_call_row rows[] = { { ids.main, ids.leaf, 1, 1 }, { 9, ids.leaf, 1, 1 } };
@@ -134,7 +135,7 @@ TEST(ids_of_nobody_are_refused)
 TEST(a_thread_can_be_told_more_of_later)
 {
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_thread thread = { .tid = 4712, .start_ns = 5, .end_ns = 99 };
     struct lw_profile *p;
@@ -172,7 +173,7 @@ TEST(sealing_joins_small_chunks_and_changes_nothing_that_is_read)
 {
     char *folder = fixture_folder(), *before, *after;
     const char *path;
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, &joined, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, &joined, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_segment_head head;
     uint64_t bytes;
@@ -206,7 +207,7 @@ TEST(a_damaged_segment_is_sealed_as_it_is)
 {
     char *folder = fixture_folder();
     const char *path;
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, &joined, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, &joined, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_profile *p;
     int fd;
@@ -246,7 +247,7 @@ static void sleep_past_retry(void)
 TEST(a_full_disk_harms_nothing_and_what_waits_comes_later)
 {
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_error err = { LW_OK, "" };
     const char *path = in_folder(folder, "p0001-000001.seg");
@@ -286,7 +287,7 @@ TEST(a_disk_that_stays_full_costs_rows_that_are_counted_but_no_calls)
 {
     struct lw_lap_writer_options options = { .pending_bytes = 4000 };
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, &options, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, &options, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_profile *p;
 
@@ -314,7 +315,7 @@ TEST(a_disk_that_stays_full_costs_rows_that_are_counted_but_no_calls)
 TEST(the_last_words_fit_where_nothing_else_does)
 {
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_profile *p;
 
@@ -331,7 +332,7 @@ TEST(the_last_words_fit_where_nothing_else_does)
     CHECK_EQ(fixture_loss(p, "could not be written", "spans"), 2000);
     lw_profile_free(p);
 
-    w = lw_lap_writer_open(folder, 2, NULL, NULL);
+    w = lw_lap_writer_open(held(folder), 2, NULL, NULL);
     ids = fixture_begin(w);
     CHECK_DONE(lw_lap_writer_flush(w, ERR));
     for (uint32_t i = 0; i < 5000; i++) {
@@ -354,7 +355,7 @@ TEST(running_out_of_memory_loses_nothing_that_was_taken)
 {
     for (uint64_t n = 1; n < 120; n++) {
         char *folder = fixture_folder();
-        struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+        struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
         struct fixture_ids ids = fixture_begin(w);
         struct lw_profile *p;
         uint64_t calls = 0, spans = 0;
@@ -400,7 +401,7 @@ TEST(running_out_of_memory_while_opening_leaves_no_open_file)
         struct lw_error err = { LW_OK, "" };
 
         lw_alloc_fail_in(n);
-        w = lw_lap_writer_open(folder, 1, NULL, &err);
+        w = lw_lap_writer_open(held(folder), 1, NULL, &err);
         lw_alloc_fail_in(0);
         CHECK(w || err.code == LW_ERR_NOMEM);
     }
@@ -427,7 +428,7 @@ TEST(a_run_that_fits_is_left_alone)
 
     fixture_write(folder, 1, 60, &small_segments);
     before = folder_bytes(folder);
-    CHECK_DONE(lw_lap_thin(folder, before, &bytes, ERR));
+    CHECK_DONE(lw_lap_thin(held(folder), before, &bytes, ERR));
     CHECK_EQ(bytes, before);
     CHECK_EQ(folder_bytes(folder), before);
     CHECK(!(head_of(in_folder(folder, "p0001-000002.seg")).flags & LW_SEGMENT_THINNED));
@@ -455,7 +456,7 @@ TEST(thinning_keeps_all_sums_and_says_what_is_gone)
     CHECK(segments > 20);
     before = fixture_load(folder, LW_WANT_ALL);
     for (uint64_t max = folder_bytes(folder) * 9 / 10; max > 4000; max -= max / 8) {
-        CHECK_DONE(lw_lap_thin(folder, max, &bytes, ERR));
+        CHECK_DONE(lw_lap_thin(held(folder), max, &bytes, ERR));
         after = fixture_load(folder, LW_WANT_ALL);
         CHECK_EQ(after->call_count, 3);
         for (size_t i = 0; i < 3; i++) {
@@ -471,7 +472,7 @@ TEST(thinning_keeps_all_sums_and_says_what_is_gone)
         CHECK_EQ(fixture_loss(after, "missing", "segments"), 0);
         lw_profile_free(after);
     }
-    CHECK_DONE(lw_lap_thin(folder, 1, &bytes, ERR));
+    CHECK_DONE(lw_lap_thin(held(folder), 1, &bytes, ERR));
     after = fixture_load(folder, LW_WANT_ALL);
     CHECK_EQ(after->span_count, 0); /* at the end even the first and the last segment */
     CHECK_EQ(fixture_loss(after, "their times lost", "samples"), rounds * 2);
@@ -488,7 +489,7 @@ TEST(the_middle_is_thinned_first_and_the_oldest_of_it)
 
     fixture_write(folder, 1, 600, &small_segments);
     lw_segment_name(1, segment_count(folder, 1) - 1, late);
-    CHECK_DONE(lw_lap_thin(folder, folder_bytes(folder) - 50, &bytes, ERR));
+    CHECK_DONE(lw_lap_thin(held(folder), folder_bytes(folder) - 50, &bytes, ERR));
     CHECK(!(head_of(in_folder(folder, "p0001-000001.seg")).flags & LW_SEGMENT_THINNED));
     CHECK(head_of(in_folder(folder, "p0001-000002.seg")).flags & LW_SEGMENT_THINNED);
     CHECK(!(head_of(in_folder(folder, late)).flags & LW_SEGMENT_THINNED));
@@ -498,7 +499,7 @@ TEST(the_middle_is_thinned_first_and_the_oldest_of_it)
 TEST(a_segment_being_written_is_never_touched)
 {
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_profile *p;
     uint64_t bytes;
@@ -506,7 +507,7 @@ TEST(a_segment_being_written_is_never_touched)
     for (uint64_t i = 0; i < 100; i++) {
         fixture_round(w, ids, i);
         CHECK_DONE(lw_lap_writer_flush(w, ERR));
-        CHECK_DONE(lw_lap_thin(folder, 100, &bytes, ERR));
+        CHECK_DONE(lw_lap_thin(held(folder), 100, &bytes, ERR));
         CHECK(bytes > 100);
     }
     CHECK_DONE(lw_lap_writer_close(w, ERR));
@@ -521,14 +522,14 @@ TEST(segments_joined_into_another_are_read_once_and_removed_later)
     char *folder = fixture_folder(), *before, *after;
     struct lw_segment_head head;
     char second[300], third[300];
-    const char *paths[] = { second, third };
+    const char *names[] = { "p0001-000002.seg", "p0001-000003.seg" };
     struct timespec old[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
     uint64_t bytes;
 
     fixture_write(folder, 1, 200, &small_segments);
     snprintf(second, sizeof(second), "%s/p0001-000002.seg", folder);
     snprintf(third, sizeof(third), "%s/p0001-000003.seg", folder);
-    CHECK_DONE(lw_segment_thin(paths, 2, 1, ERR));
+    CHECK_DONE(lw_segment_thin(held(folder), names, 2, 1, ERR));
     head = head_of(second);
     CHECK_EQ(head.segment, 2);
     CHECK_EQ(head.last, 3);
@@ -536,10 +537,10 @@ TEST(segments_joined_into_another_are_read_once_and_removed_later)
     before = fixture_dump(fixture_load(folder, LW_WANT_ALL));
 
     /* Not yet: somebody may be reading between the two. */
-    CHECK_DONE(lw_lap_thin(folder, 1, &bytes, ERR));
+    CHECK_DONE(lw_lap_thin(held(folder), 1, &bytes, ERR));
     CHECK(lw_file_exists(third));
     CHECK(utimensat(AT_FDCWD, third, old, 0) == 0);
-    CHECK_DONE(lw_lap_thin(folder, 1, &bytes, ERR));
+    CHECK_DONE(lw_lap_thin(held(folder), 1, &bytes, ERR));
     CHECK(!lw_file_exists(third));
     after = fixture_dump(fixture_load(folder, LW_WANT_CALLS));
     CHECK(strstr(after, "calls 0: 1000 1400000"));
@@ -563,7 +564,7 @@ TEST(running_out_of_memory_while_thinning_leaves_the_run_as_it_was)
         char *cut;
 
         lw_alloc_fail_in(n);
-        done = lw_lap_thin(folder, max, &bytes, &err);
+        done = lw_lap_thin(held(folder), max, &bytes, &err);
         lw_alloc_fail_in(0);
         CHECK(done || err.code == LW_ERR_NOMEM);
         failures += !done;
@@ -622,7 +623,7 @@ TEST(a_run_can_be_read_while_it_is_written_sealed_and_thinned)
 
     CHECK_DONE(lw_run_create(&run, in_folder(folder, "x.lap"), NULL, NULL, ERR));
     CHECK_DONE(lw_run_save(&run, ERR));
-    w = lw_lap_writer_open(run.path, 1, &small_segments, NULL);
+    w = lw_lap_writer_open(held(run.path), 1, &small_segments, NULL);
     ids = fixture_begin(w);
     CHECK_DONE(lw_lap_writer_flush(w, ERR));
     live.folder = run.path;
@@ -631,7 +632,7 @@ TEST(a_run_can_be_read_while_it_is_written_sealed_and_thinned)
         fixture_round(w, ids, i);
         CHECK_DONE(lw_lap_writer_flush(w, ERR));
         if (i % 20 == 0)
-            CHECK_DONE(lw_lap_thin(run.path, 8000, &bytes, ERR));
+            CHECK_DONE(lw_lap_thin(held(run.path), 8000, &bytes, ERR));
     }
     live.stop = true;
     pthread_join(reader, NULL);

@@ -1,5 +1,6 @@
 /* Which op a backward node came of (model/op_links.h), and what a recording keeps of it. */
 
+#include "held.h"
 #include "lap_fixture.h"
 
 #include "lap/thin.h"
@@ -201,7 +202,7 @@ TEST(hostile_rows_are_refused)
 static void write_origins(const char *folder, uint64_t rounds,
                           const struct lw_lap_writer_options *options)
 {
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, options, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, options, NULL);
     struct fixture_ids ids;
 
     CHECK(w);
@@ -268,7 +269,7 @@ TEST(they_go_where_their_spans_go)
     uint64_t bytes;
 
     write_origins(folder, 10, &small);
-    CHECK_DONE(lw_lap_thin(folder, 1, &bytes, ERR));
+    CHECK_DONE(lw_lap_thin(held(folder), 1, &bytes, ERR));
     p = fixture_load(folder, LW_WANT_ALL | LW_WANT_ORIGINS);
     CHECK_EQ(p->span_count, 0);
     CHECK_EQ(p->origin_count, 0);
@@ -280,7 +281,7 @@ TEST(they_go_where_their_spans_go)
 TEST(a_writer_refuses_numbers_that_it_did_not_give)
 {
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     struct fixture_ids ids = fixture_begin(w);
     struct lw_origin row = { .thread = 9 };
 

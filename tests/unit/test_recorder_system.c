@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "held.h"
 #include "lap/reader.h"
 #include "lap_fixture.h"
 #include "recorder/system.h"
@@ -394,7 +395,7 @@ static bool has_counter(const struct lw_profile *profile, const char *name)
 TEST(what_the_thread_sees_of_us_is_in_the_recording)
 {
     char *folder = fixture_folder();
-    struct lw_lap_writer *writer = lw_lap_writer_open(folder, 1, NULL, NULL);
+    struct lw_lap_writer *writer = lw_lap_writer_open(held(folder), 1, NULL, NULL);
     struct lw_system *system = lw_system_new(NULL);
     struct lw_system_guest guest = { { 1, getpid() }, writer };
     uint64_t end_ns = lw_clock_ns() + S_NS;

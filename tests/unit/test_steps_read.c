@@ -3,6 +3,7 @@
 
 #include "analyses/steps.h"
 #include "base/clock.h"
+#include "held.h"
 #include "lap/thin.h"
 #include "lap_fixture.h"
 
@@ -29,7 +30,7 @@ static char *write_training(size_t count, uint64_t segment_bytes)
     static const char *const names[] = { "data", "forward", "backward", "optimizer" };
     struct lw_lap_writer_options options = { .segment_bytes = segment_bytes };
     char *folder = fixture_folder();
-    struct lw_lap_writer *w = lw_lap_writer_open(folder, 1, &options, NULL);
+    struct lw_lap_writer *w = lw_lap_writer_open(held(folder), 1, &options, NULL);
     struct lw_span span = { 0 };
     lw_stack_id stacks[4], op;
 
@@ -81,7 +82,7 @@ TEST(the_step_in_which_spans_were_dropped_is_cut)
     struct lw_steps steps;
     uint64_t bytes, dropped = 0, holes = 0;
 
-    CHECK_DONE(lw_lap_thin(folder, 20000, &bytes, ERR));
+    CHECK_DONE(lw_lap_thin(held(folder), 20000, &bytes, ERR));
     profile = lw_lap_load(folder, LW_WANT_PHASES, NULL);
     CHECK(profile != NULL);
     for (size_t i = 0; i < profile->loss_count; i++)

@@ -342,6 +342,56 @@ TEST(what_is_put_in_place_of_a_trace_is_not_read_by_root)
     CHECK(lw_file_remove_folder(folder, NULL));
 }
 
+TEST(in_a_container_links_lead_no_further_than_its_own_root)
+{
+    struct lw_theirs theirs;
+    struct lw_folder opened;
+    struct stat inside, seen;
+    char root[40], outside[40], path[100];
+    pid_t pid;
+    int ready[2];
+    char byte;
+
+    if (geteuid() != 0) {
+        fprintf(stderr, "not root: no container can be made\n");
+        return;
+    }
+    make_folder(root);
+    make_folder(outside); /* there is none of that name below the root */
+    snprintf(path, sizeof(path), "%s/real", root);
+    CHECK(mkdir(path, 0700) == 0);
+    CHECK(stat(path, &inside) == 0);
+    snprintf(path, sizeof(path), "%s/good", root);
+    CHECK(symlink("/real", path) == 0);
+    snprintf(path, sizeof(path), "%s/up", root);
+    CHECK(symlink("../../../../../../real", path) == 0);
+    snprintf(path, sizeof(path), "%s/bad", root);
+    CHECK(symlink(outside, path) == 0);
+    CHECK(pipe(ready) == 0);
+    pid = fork();
+    if (pid == 0) { /* whose root is a root too: no rights are in the way */
+        if (chroot(root) != 0 || write(ready[1], "", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    CHECK_EQ(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+
+    CHECK(lw_theirs_of(pid, &theirs, NULL));
+    for (size_t i = 0; i < 2; i++) {
+        CHECK(lw_theirs_open(&opened, pid, &theirs, i ? "/up" : "/good", NULL));
+        CHECK(fstat(opened.fd, &seen) == 0);
+        CHECK_EQ(seen.st_ino, inside.st_ino);
+        lw_folder_close(&opened);
+    }
+    CHECK(!lw_theirs_open(&opened, pid, &theirs, "/bad", NULL));
+    end(pid);
+    CHECK(lw_file_remove_folder(root, NULL));
+    CHECK(rmdir(outside) == 0);
+}
+
 /* ---- what becomes of it ------------------------------------------------------------- */
 
 struct scene {

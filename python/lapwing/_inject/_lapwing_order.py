@@ -50,7 +50,9 @@ class Ordered:
         """Have a file in the folder, whole; if that is gone, nobody waits any more."""
         try:
             with self.window.same_folder(self.folder, self.identity) as folder:
-                self.window.make_new(folder, "word.tmp", text.encode("utf-8", "replace"))
+                self.window.make_new(
+                    folder, "word.tmp", text.encode("utf-8", "replace")
+                )
                 os.rename("word.tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError as error:
             if self.window.is_programs(error):
@@ -116,8 +118,8 @@ class Ordered:
 
 
 def read(config: str, window: Any) -> Ordered | None:
-    """The order for this process beside the recorder's socket, which is gone then; None:
-    there is none. WINDOW is the module of that name."""
+    """The order for this process beside the recorder's socket, which is gone then;
+    None: there is none. WINDOW is the module of that name."""
     name = f"order-{os.getpid()}"
     words = {}
     try:

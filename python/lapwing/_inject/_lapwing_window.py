@@ -83,8 +83,8 @@ def is_trusted(uid: int) -> bool:
 
 @contextmanager
 def opened(path: str, dir_fd: int | None = None) -> Iterator[int]:
-    """The descriptor of the folder PATH, which is no link, for the length of a block: none
-    of ours stays open in somebody else's program."""
+    """The descriptor of the folder PATH, which is no link, for the length of a block:
+    none of ours stays open in somebody else's program."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(path, flags, dir_fd=dir_fd)
     try:
@@ -95,8 +95,8 @@ def opened(path: str, dir_fd: int | None = None) -> Iterator[int]:
 
 @contextmanager
 def socket_folder(config: str) -> Iterator[int]:
-    """The descriptor of the folder that the recorder's socket is in. It lies where every
-    user may make folders, and may be gone: PermissionError: it is another's."""
+    """The descriptor of the folder that the recorder's socket is in. It lies where
+    every user may make folders, and may be gone: PermissionError: it is another's."""
     with opened(os.path.dirname(socket_of(config))) as fd:
         about = os.fstat(fd)
         if not is_trusted(about.st_uid) or about.st_mode & 0o022:
@@ -139,8 +139,8 @@ def note(config: str, sentence: str) -> None:
 
 @contextmanager
 def traces_folder(config: str) -> Iterator[int]:
-    """The descriptor of the run's folder of traces, made if need be. OSError: there is no
-    run any more."""
+    """The descriptor of the run's folder of traces, made if need be. OSError: there is
+    no run any more."""
     with socket_folder(config) as fd:
         path, identity = (os.readlink(name, dir_fd=fd) for name in ("run", "run-id"))
     with same_folder(path, identity) as run:

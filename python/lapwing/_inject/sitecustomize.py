@@ -63,8 +63,8 @@ def _lapwing_hide(folder, variable):
 
 
 def _lapwing_refuse(socket_path, sentence):
-    """Say on the recorder's socket why this process is not recorded, if it is our user's
-    or root's: as src/agent/handover.c does."""
+    """Say on the recorder's socket why this process is not recorded, if it is our
+    user's or root's: as src/agent/handover.c does."""
     import os
     import socket
     import stat
