@@ -164,7 +164,8 @@ bool lw_file_is_scarce(int fd)
 {
     struct rlimit limit;
 
-    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd >= limit.rlim_cur / 2;
+    return fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+           (rlim_t)fd >= limit.rlim_cur / 2;
 }
 
 /* Writing */
