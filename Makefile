@@ -16,16 +16,16 @@ SOURCES := $(shell find src python -type f -not -name '*.pyc' 2>/dev/null) \
 	meson.build meson_options.txt pyproject.toml LICENSE
 FOLDERS := $(wildcard src/. src/*/. python/. python/*/. tests/unit/. fuzz/.)
 
-.PHONY: wheel demo test quick-test bench lint torture fuzz fuzz-coverage matrix torch-matrix clean help
+.PHONY: wheel demo test quick-test bench lint tsan torture unchanged fuzz fuzz-coverage matrix peers torch-matrix clean help
 .NOTPARALLEL:  # ninja is parallel, and set-up must not run twice at once
-.PHONY: setup-build setup-test setup-torch setup-fuzz asan werror
+.PHONY: setup-build setup-test setup-torch setup-fuzz asan tsan-build werror
 
 wheel: $(BUILD)/wheel.stamp  ## build the wheel and install it into .venv (default)
 
 demo: setup-torch wheel  ## profile examples/metric_learning and show what a user sees
 	@examples/metric_learning/demo.sh
 
-test: setup-test setup-torch wheel asan werror  ## everything: unit, golden, live, lint
+test: setup-test setup-torch wheel asan tsan-build werror  ## everything: unit, golden, live, lint
 	@$(PYTHON) tests/all.py
 
 quick-test: setup-test asan  ## only the unit tests and golden cases, on the ASan build
@@ -37,6 +37,9 @@ bench: setup-test setup-torch wheel  ## measure Lapwing beside its peers
 lint: setup-test wheel werror  ## layers, banned calls, formats, types, warnings
 	@$(PYTHON) tools/lint.py
 
+tsan: tsan-build  ## races between agent and recorder, under TSan
+	@$(PYTHON) tests/all.py tsan
+
 torture: setup-test asan  ## fail TORTURE (50) allocations of every golden case, in turn
 	@$(PYTHON) tests/run.py --torture --sample $(TORTURE)
 
@@ -47,10 +50,17 @@ matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
 	LAPWING_PYTHONS="$$(tools/pythons.sh --first $(VERSIONS) | cut -d' ' -f2- | paste -s -d: -)" \
 		$(PYTHON) tests/all.py live
 
+peers: setup-test setup-torch wheel  ## CPython's tests of cProfile, and what torch checks of its profiler, on ours
+	@$(PYTHON) tests/peers/run.py
+	@$(PYTHON) -m pytest -q tests/live/test_torch_windows.py -k "test_lapwing_torch and check_"
+
 torch-matrix: setup-test setup-torch wheel  ## the torch live tests on Debian's torches
 	@LAPWING_TORCH_VERSIONS="$(TORCHES)" \
 	LAPWING_TORCH_PYTHONS="$$(tools/debian_torch.py $(TORCHES) | cut -d' ' -f2- | paste -s -d: -)" \
 		$(PYTHON) tests/all.py torches
+
+unchanged: setup-test wheel  ## CPython's own tests end as without us (UNCHANGED="test_os")
+	@$(PYTHON) tests/unchanged/run.py $(UNCHANGED)
 
 fuzz: setup-fuzz  ## run every fuzz target (or FUZZ="a b") FUZZ_SECONDS (600)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz.sh run
@@ -95,14 +105,26 @@ $(BUILD)/asan/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
 	@mkdir -p $(BUILD)
 	@[ $(BUILD)/asan/build.ninja -nt meson_options.txt ] || rm -rf $(BUILD)/asan
 	@$(MESON) setup $$([ ! -e $(BUILD)/asan/build.ninja ] || echo --reconfigure) \
-		$(BUILD)/asan -Dtests=true -Dextension=false -Dwerror=true -Dbuildtype=debug \
+		$(BUILD)/asan -Dtests=true -Dsanitized_extension=true -Dwerror=true -Dbuildtype=debug \
 		-Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false >$(BUILD)/asan.log \
 		|| { cat $(BUILD)/asan.log; exit 1; }
 	@touch $@
 asan: $(BUILD)/asan/configured
 	@$(VENV)/bin/ninja -C $(BUILD)/asan --quiet
 
-# What is not part of that one: the extension, and the core without sanitizers.
+# The recorder and the agent's memory, for the one test in which both are threads.
+$(BUILD)/tsan/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
+	@mkdir -p $(BUILD)
+	@[ $(BUILD)/tsan/build.ninja -nt meson_options.txt ] || rm -rf $(BUILD)/tsan
+	@$(MESON) setup $$([ ! -e $(BUILD)/tsan/build.ninja ] || echo --reconfigure) \
+		$(BUILD)/tsan -Dtests=true -Dextension=false -Dbuildtype=debug -Doptimization=1 \
+		-Db_sanitize=thread -Db_lundef=false >$(BUILD)/tsan.log \
+		|| { cat $(BUILD)/tsan.log; exit 1; }
+	@touch $@
+tsan-build: $(BUILD)/tsan/configured
+	@$(VENV)/bin/ninja -C $(BUILD)/tsan --quiet tests/unit/shared_memory
+
+# What is not part of those: the core without sanitizers.
 $(BUILD)/werror/configured: $(FOLDERS) meson.build meson_options.txt | setup-test
 	@mkdir -p $(BUILD)
 	@[ $(BUILD)/werror/build.ninja -nt meson_options.txt ] || rm -rf $(BUILD)/werror

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -71,6 +72,27 @@ def unit() -> int:
     return code
 
 
+def tsan() -> int:
+    """The one test in which agent and recorder are threads of a process."""
+    program = ROOT / "build" / "tsan" / "tests" / "unit" / "shared_memory"
+    done = subprocess.run(
+        [program],
+        env=os.environ
+        | {"CMOCKA_MESSAGE_OUTPUT": "TAP", "TSAN_OPTIONS": "exitcode=66"},
+        capture_output=True,
+        text=True,
+    )
+    row = {
+        "name": "tsan/shared_memory",
+        "result": "OK" if done.returncode == 0 else f"code {done.returncode}",
+        "stdout": done.stdout,
+        "stderr": done.stderr,
+    }
+    print(done.stderr, end="", flush=True)
+    results.write("tsan", unit_results(row))
+    return done.returncode
+
+
 def golden() -> int:
     return run([sys.executable, "tests/run.py", "--suite", "golden"])
 
@@ -81,9 +103,9 @@ def torture() -> int:
     return run([sys.executable, "tests/run.py", *words])
 
 
-def pytest(suite: str, *words: str) -> int:
+def pytest(suite: str, *words: str, **env: str) -> int:
     common = ["-m", "pytest", "-q", "--continue-on-collection-errors"]
-    return run([sys.executable, *common, *words], LAPWING_SUITE=suite)
+    return run([sys.executable, *common, *words], LAPWING_SUITE=suite, **env)
 
 
 def live() -> int:
@@ -101,11 +123,83 @@ def torches() -> int:
     return pytest("torches", "tests/live", "-m", "torch")
 
 
+def find(*words: str) -> str:
+    """What a tool of ours that prints "VERSION PATH" found: the paths, with colons."""
+    found = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
+    return ":".join(line.split()[-1] for line in found.splitlines())
+
+
+# What goes by the interpreter's insides: below 3.12 calls are seen by a profile
+# function, above by sys.monitoring.
+AGENT_TESTS = (
+    *("api", "calls_exact", "calls_known", "coexist", "kill", "marks"),
+    *("run", "run_api", "run_children", "run_signals", "steps_live"),
+)
+
+
+def newer() -> int:
+    """The tests of calls, agent and steps on the newer of the two ways to see calls;
+    `make matrix` runs all on all versions. Its torch is Debian's, made for 3.13."""
+    return pytest(
+        "newer",
+        *(f"tests/live/test_{name}.py" for name in AGENT_TESTS),
+        *("-m", "python or torch"),
+        LAPWING_VERSIONS="3.13",
+        LAPWING_PYTHONS=find("tools/pythons.sh", "--first", "3.13"),
+        LAPWING_TORCH_VERSIONS="2.6",
+        LAPWING_TORCH_PYTHONS=find("tools/debian_torch.py", "2.6"),
+    )
+
+
+# What cannot be the same with ASan inside: it keeps freed memory for a while, it must
+# be in the environment of every child, and a fork server that it slows down ends after
+# the recording. The last four are left out because they take long.
+NOT_SANITIZED = (
+    *("compiles_in_a_loop", "recorded_child_process", "forkserver"),
+    *("children_are_seen", "torch_is_as_it_was", "compiled", "replaced_in_the_middle"),
+)
+
+
+def sanitized() -> int:
+    """The tests of calls, agent and steps with ASan and UBSan in the extension and the
+    recorder. Leaks are not looked for: Python itself keeps much until its end. Signals
+    are left to the programs, which may want to die of one."""
+    reports = ROOT / "build" / "asan" / "reports"
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir()
+    libraries = (
+        subprocess.check_output(["gcc", f"-print-file-name={name}"], text=True).strip()
+        for name in ("libasan.so", "libubsan.so")
+    )
+    asan = "detect_leaks=0:handle_segv=0:handle_abort=0"
+    names = (n for n in AGENT_TESTS if n not in ("calls_exact", "kill"))
+    code = pytest(
+        "sanitized",
+        *(f"tests/live/test_{name}.py" for name in names),
+        *("-m", "python or torch"),
+        *("-k", " and ".join(f"not {name}" for name in NOT_SANITIZED)),
+        LAPWING_BUILD=str(ROOT / "build" / "asan"),
+        LAPWING_PRELOAD=":".join(libraries),
+        PYTHONMALLOC="malloc",
+        ASAN_OPTIONS=f"{asan}:log_path={reports}/asan",
+        UBSAN_OPTIONS=f"halt_on_error=1:print_stacktrace=1:log_path={reports}/ubsan",
+    )
+    # Where a test does not look at standard error.
+    found = [
+        results.Result(f"sanitized/{path.name}", "failed", path.read_text())
+        for path in sorted(reports.iterdir())
+    ]
+    results.write("sanitized", [*results.read("sanitized"), *found])
+    return code
+
+
 def lint() -> int:
     return run([sys.executable, "tools/lint.py", "--suite", "lint"])
 
 
-SUITES: list[Callable[[], int]] = [unit, golden, torture, traces, torches, live, lint]
+SUITES: list[Callable[[], int]] = [
+    *(unit, tsan, golden, torture, traces, torches, newer, sanitized, live, lint)
+]
 
 
 def run_suite(suite: Callable[[], int]) -> list[results.Result]:
@@ -133,7 +227,7 @@ def main() -> int:
     suites = [s for s in SUITES if s.__name__ in wanted]
     if live in suites and len(suites) > 1:
         # About half of the time.
-        here = [s for s in suites if s in (unit, golden, live, lint)]
+        here = [s for s in suites if s in (unit, tsan, golden, live, lint)]
         with ThreadPoolExecutor(1) as pool:
             beside = pool.submit(run_suites, [s for s in suites if s not in here])
             parts = run_suites(here) | beside.result()

@@ -1,10 +1,15 @@
 """What all pytest tests share: the program, the Pythons, and no silent skips.
 
 `python` runs a test once for each interpreter in LAPWING_PYTHONS (paths parted by
-colons; by default only the one of .venv), so `make matrix` is the same tests. Of the
-versions in LAPWING_VERSIONS, those that no interpreter has are skipped by name.
+colons; if not set, only the one of .venv), so `make matrix` is the same tests. Of the
+versions in LAPWING_VERSIONS, those that no interpreter has are skipped by name. Such
+tests have the mark `python`.
 
-`torch_python` is the same for tests that need torch: LAPWING_TORCH_PYTHONS, by default
+LAPWING_BUILD is a build folder whose program and extension are tried instead of the
+installed ones. With sanitizers inside they need LAPWING_PRELOAD, which is the
+LD_PRELOAD of what the tests start, but not of pytest itself.
+
+`torch_python` is the same for tests that need torch: LAPWING_TORCH_PYTHONS, if not set
 the one of .venv, and LAPWING_TORCH_VERSIONS. Such tests have the mark `torch`; `make
 torch-matrix` runs them on other torches.
 """
@@ -30,6 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Signals that whoever started us has ignored (nohup, a job in the background of a
     script) would be ignored by every program of ours too: here they are as usual."""
     config.addinivalue_line("markers", "torch: needs a torch (torch_python)")
+    config.addinivalue_line("markers", "python: runs once for each Python (python)")
+    if preload := os.environ.get("LAPWING_PRELOAD"):
+        os.environ["LD_PRELOAD"] = preload
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_IGN:
             is_ctrl_c = number == signal.SIGINT
@@ -39,7 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def lapwing() -> str:
-    """The installed program."""
+    """The installed program, or that of LAPWING_BUILD."""
+    if build := os.environ.get("LAPWING_BUILD"):
+        return str(Path(build, "lapwing").resolve())
     beside = Path(sys.executable).parent / "lapwing"
     program = str(beside) if beside.exists() else shutil.which("lapwing")
     assert program, "lapwing is not installed; run make"
@@ -57,10 +67,11 @@ SHOW_TORCH = (
 def interpreters(variable: str, show: str) -> tuple[tuple[str, str], ...]:
     """(version, path) of each Python that VARIABLE lists, the version being what SHOW
     prints there: ("3.11", "/usr/bin/python3")."""
-    paths = os.environ.get(variable) or sys.executable
+    paths = os.environ.get(variable, sys.executable)
     return tuple(
         (subprocess.check_output([path, "-c", show], text=True).strip(), path)
         for path in paths.split(":")
+        if path
     )
 
 
@@ -85,8 +96,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "torch_python" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if "torch_python" in fixtures:
             item.add_marker("torch")
+        if "python" in fixtures:
+            item.add_marker("python")
 
 
 def _note(nodeid: str, outcome: str, message: str, seconds: float) -> results.Result:

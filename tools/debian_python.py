@@ -37,9 +37,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Oldest first: testing changes least from day to day. Experimental holds only what
-# differs from sid, so its libraries come from there.
+# Oldest first: the stable suite and testing change least from day to day. Experimental
+# holds only what differs from sid, so its libraries come from there.
 SUITES: tuple[tuple[str, ...], ...] = (
+    ("trixie",),
     ("forky",),
     ("sid",),
     ("experimental", "sid"),

@@ -27,7 +27,7 @@ from pathlib import Path
 import debian_python as debian
 
 # Oldest first. Each torch is in one of them, under a library's name that says which.
-SUITES = (("bookworm",), ("trixie",), *debian.SUITES)
+SUITES = (("bookworm",), *debian.SUITES)
 SHOW_VERSION = "import importlib.metadata as m; print(m.version('torch'))"
 
 

@@ -9,7 +9,7 @@
 #   --local  only what is here already; nothing is downloaded
 #
 # VERSION is the full one (3.11.7), oldest first. PATH is the interpreter itself: no
-# shim, no virtualenv. 3.14 and 3.15 are unpacked from newer Debian suites into the
+# shim, no virtualenv. 3.13 and later are unpacked from newer Debian suites into the
 # cache ($LAPWING_CACHE, else ~/.cache/lapwing) where the machine has none; that takes
 # some seconds once. A version that cannot be had is a sentence on standard error, and
 # the exit code stays 0: which Pythons a test needs is the test's business.
@@ -18,7 +18,7 @@ set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 pythons=${LAPWING_CACHE:-$HOME/.cache/lapwing}/pythons
 wanted='3.10 3.11 3.12 3.13 3.14 3.15'
-from_debian='3.14 3.15'
+from_debian='3.13 3.14 3.15'
 first=no
 offline=no
 chosen=

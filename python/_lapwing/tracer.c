@@ -175,7 +175,7 @@ bool py_tracer_attach_unnamed(unsigned lane, const struct py_collector *collecto
     is_there = py_tracer.lanes[lane].collector == collector;
     if (is_there) {
         take_place(lane);
-        calls = py_thread.places[lane].calls;
+        calls = py_tracer_known_place(lane);
     }
     /* The kernel's name, until Python has one. */
     if (calls && atomic_load(&calls->slot->name_len) == 0 &&
@@ -300,7 +300,7 @@ void py_tracer_refresh(void)
     if (lanes == 0 || (lanes & (lanes - 1)) || py_tracer.timers || py_thread.lost_hook)
         return;
     py_thread.only = py_tracer_place(lane);
-    if (py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch)
+    if (py_tracer_is_named(lane))
         py_thread.only_epoch = py_tracer.only_epoch;
 }
 
@@ -422,7 +422,8 @@ bool py_tracer_see_main(PyObject *code, PyObject *globals)
 }
 
 /* The caller's own clock. It may be a Python function, whose calls are not part of the
- * profile; one that fails or gives no number stands still. */
+ * profile; one that fails or gives no number is at 0, and that is said as of any other
+ * callback. */
 uint64_t py_tracer_timer_now(unsigned lane)
 {
     struct py_collector *collector = py_tracer.lanes[lane].collector;
@@ -433,12 +434,12 @@ uint64_t py_tracer_timer_now(unsigned lane)
     PyErr_Fetch(&type, &value, &traceback);
     py_tracer.in_timer = true;
     reading = PyObject_CallObject(collector->timer, NULL);
-    py_tracer.in_timer = false;
     if (reading)
         ticks = PyFloat_AsDouble(reading);
     Py_XDECREF(reading);
     if (PyErr_Occurred())
-        PyErr_Clear();
+        PyErr_WriteUnraisable(collector->timer);
+    py_tracer.in_timer = false;
     PyErr_Restore(type, value, traceback);
     return (uint64_t)(int64_t)(collector->timer_unit_s > 0 ? ticks : ticks * 1e9);
 }
@@ -465,10 +466,9 @@ void py_tracer_after_fork_child(void)
     for (unsigned lane = 0; lane < PY_LANES; lane++) {
         struct py_collector *collector = py_tracer.lanes[lane].collector;
         struct py_place *place = collector ? collector->places : NULL;
+        struct lw_calls_thread *mine = py_tracer_known_place(lane);
 
         for (; place; place = place->next)
-            place->thread = place->calls && place->calls == py_thread.places[lane].calls
-                                ? thread_id()
-                                : 0;
+            place->thread = mine && place->calls == mine ? thread_id() : 0;
     }
 }

@@ -112,7 +112,7 @@ bool lw_recorder_open(struct lw_recorder *recorder,
         (options->system && !(recorder->system = lw_system_new(err))) ||
         (options->sample_rate > 0 && !start_sampler(recorder, options, err)))
         goto fail;
-    lw_listener_show_run(&recorder->listener, recorder->run.path);
+    lw_listener_show_run(&recorder->listener, &recorder->run.folder);
     recorder->fd = epoll_create1(EPOLL_CLOEXEC);
     recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (recorder->fd < 0 || recorder->timer_fd < 0 ||
@@ -444,6 +444,10 @@ bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
                                recorder->process_count);
     while (recorder->process_count > 0)
         lw_processes_close(recorder, recorder->process_count - 1);
+    lw_processes_note_loss(recorder,
+                           "could not be recorded: the recorder was stopped, or too "
+                           "many came at once",
+                           lw_listener_missed(&recorder->listener));
     finish_traces(recorder);
     keep_to_size(recorder, true);
     lw_processes_note_loss(recorder, "not all could be written",

@@ -35,6 +35,8 @@ static bool add_counter(struct lw_ring_reader *reader,
                                      record->ticks),
     };
 
+    if (lw_name_log_has_lost(context->log, context->shared, record->id))
+        return true; /* its values go with its name, which is counted */
     if (!name || name->kind != LW_NAME_COUNTER) {
         reader->strange_records++;
         return true;

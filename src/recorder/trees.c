@@ -70,9 +70,14 @@ static bool climb(struct lw_trees *trees, const struct lw_shared *shared, uint32
     *count = 0;
     *base = LW_NO_STACK;
     for (;;) {
-        uint32_t function = node < shared->node_count ? function_of(shared, node) : 0;
+        uint32_t function = 0;
         lw_stack_id *place;
 
+        if (node < shared->node_count) {
+            if (!lw_shared_reach_node(shared, node, err))
+                return false;
+            function = function_of(shared, node);
+        }
         if (function == LW_FUNCTION_ROOT)
             return true;
         if (function == 0) {
@@ -184,11 +189,13 @@ bool lw_trees_scan(struct lw_trees *trees, const struct lw_tree_context *context
 {
     const struct lw_shared *shared = context->shared;
     uint32_t first = block * shared->block_nodes;
-    const struct lw_agent_node *nodes = lw_shared_node(shared, first);
+    const struct lw_agent_node *nodes;
     struct lw_told *told;
 
-    if (!open_block(trees, shared, block, err))
+    if (!lw_shared_reach_node(shared, first + shared->block_nodes - 1, err) ||
+        !open_block(trees, shared, block, err))
         return false;
+    nodes = lw_shared_node(shared, first);
     told = trees->blocks[block].told;
     for (uint32_t i = first == 0 ? 1 : 0; i < shared->block_nodes; i++) {
         uint32_t function =

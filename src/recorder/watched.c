@@ -22,9 +22,10 @@ static const struct {
                            "returns" },
     [LW_LOST_HOOKED] = { "the program's own profile function shut ours out", "times" },
     [LW_LOST_NAMES] = { "name log full", "names" },
-    [LW_LOST_CHILDREN] = { "forked and not recorded: the child got no memory for it, or "
-                           "Lapwing did not answer",
-                           "processes" },
+    [LW_LOST_FORKS] = { "forked, but the recorder was stopped or busy, or memory or "
+                        "descriptors ran out",
+                        "processes" },
+    [LW_LOST_ROOM] = { "no address space for a ring (ulimit -v)", "spans" },
 };
 
 /* What a counter that has jumped cannot be told apart from: a look that came late. */
@@ -140,12 +141,12 @@ static bool update_name(struct lw_watched *watched, struct lw_watched_thread *th
     *changed = false;
     if (len > sizeof(name))
         len = sizeof(name);
-    memcpy(name, slot->name, sizeof(name));
+    memcpy(name, slot->name, len); /* what is behind it may be written right now */
     if (len == thread->name_len && memcmp(name, thread->name, len) == 0)
         return true;
     if (!lw_lap_writer_string(watched->writer, name, len, &thread->row.name, err))
         return false;
-    memcpy(thread->name, name, sizeof(name));
+    memcpy(thread->name, name, len);
     thread->name_len = len;
     *changed = true;
     return true;
@@ -245,8 +246,11 @@ static bool tell_running(struct lw_watched *watched, struct lw_watched_thread *t
     bool same_call, has_moved;
 
     if (current < shared->node_count) {
-        struct lw_agent_node *node = lw_shared_node(shared, current);
+        struct lw_agent_node *node;
 
+        if (!lw_shared_reach_node(shared, current, err))
+            return false;
+        node = lw_shared_node(shared, current);
         function = atomic_load_explicit(&node->function, memory_order_acquire);
         self = atomic_load_explicit(&node->self_ticks, memory_order_relaxed);
     }
@@ -562,6 +566,7 @@ static bool read_shared(struct lw_watched *watched, const struct lw_watched_look
         .writer = watched->writer,
     };
 
+    lw_shared_tidy(shared);
     if (!lw_name_log_read(&watched->log, shared, watched->writer, err))
         return false;
     watched->slot_count = lw_shared_slots_used(shared, watched->slot_count);
@@ -571,7 +576,8 @@ static bool read_shared(struct lw_watched *watched, const struct lw_watched_look
                          lw_shared_thread(shared, slot), look, err))
             return false;
     }
-    if (!read_rings(watched, &context, look, ring_fill, err))
+    if (!lw_shared_reach_rings(shared, watched->slot_count, err) ||
+        !read_rings(watched, &context, look, ring_fill, err))
         return false;
     if (!read_trees(watched, &context, look, *ring_fill == 0, err))
         return false;

@@ -1,4 +1,5 @@
-"""The installed package, for Pythons that are not the one it is installed in."""
+"""The installed package, for Pythons that are not the one it is installed in; with the
+extension of LAPWING_BUILD in it, if that is set."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ def package_folder() -> str:
     folder = mkdtemp(prefix="lapwing-package-")
     source = Path(installed.__file__).parent
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(source, Path(folder) / "lapwing", ignore=ignore)
+    package = Path(folder) / "lapwing"
+    shutil.copytree(source, package, ignore=ignore)
+    if build := os.environ.get("LAPWING_BUILD"):
+        extension = Path(build, "python", "_lapwing.abi3.so")
+        shutil.copy(extension, package / "_inject")
     return folder
 
 

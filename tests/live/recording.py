@@ -12,20 +12,18 @@ PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
 
 
 def run(
-    lapwing: str, words: list[str], folder: Path, **options: Any
+    lapwing: str,
+    words: list[str],
+    folder: Path,
+    *,
+    mode: tuple[str, ...] = ("--calls",),
+    **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """`lapwing run --no-summary -o FOLDER/x.lap WORDS`, with what it printed."""
+    """`lapwing run MODE --no-summary -o FOLDER/x.lap WORDS`, with what it printed."""
     options.setdefault("capture_output", True)
     options.setdefault("timeout", 120)
-    command = [
-        lapwing,
-        "run",
-        "--calls",
-        "--no-summary",
-        "-o",
-        str(folder / "x.lap"),
-        *words,
-    ]
+    output = str(folder / "x.lap")
+    command = [lapwing, "run", *mode, "--no-summary", "-o", output, *words]
     return subprocess.run(command, cwd=folder, text=True, **options)
 
 

@@ -73,20 +73,19 @@ def state_of(pid: int) -> str:
     return stat.rsplit(")", 1)[1].split()[0]
 
 
-def test_a_stopped_process_is_shown_at_once(lapwing: str, python: str) -> None:
+def test_a_stopped_process_is_shown_as_it_stands(lapwing: str, python: str) -> None:
+    """It stays stopped: whoever waited for it would wait until the test ends."""
     with standing(python) as program:
         for pid in (program.pid, program.child):
             os.kill(pid, signal.SIGSTOP)
             while state_of(pid) != "T":  # it stops when it gets to it
                 time.sleep(0.001)
-        start = time.monotonic()
         done = dump(lapwing, program.pid)
-        seconds = time.monotonic() - start
+        assert state_of(program.pid) == state_of(program.child) == "T"
     assert done.returncode == 0
     assert f"process {program.pid}: Python 3." in done.stdout
     assert done.stdout.count(" (stopped)\n") == 2
     assert f"    waits ({PROGRAM}:{line_of('waits')})\n" in done.stdout
-    assert seconds < 10  # on a busy machine; it waits for nothing
 
 
 def test_fifty_threads_take_no_time(lapwing: str, python: str) -> None:

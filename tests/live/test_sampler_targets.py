@@ -175,9 +175,7 @@ for i in range(200):
 
 def test_two_hundred_threads_without_python(lapwing: str, python: str) -> None:
     with sampling.running([python, "-c", NATIVE_THREADS + BUSY]) as program:
-        start = time.perf_counter()
         done = lapwing_on(lapwing, "dump", "--json", str(program.pid))
-        assert time.perf_counter() - start < 5
         assert done.returncode == 0, done.stderr
         sampled = sampling.sample(program.pid, 1000, 5, 500)
     counts = sampled.counts

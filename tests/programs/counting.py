@@ -2,7 +2,7 @@
 
     counting.py FILE [LIMIT] [HOW]
 
-FILE is mapped: the process id, the calls made so far, and for each of the last 4,096
+FILE is mapped: the process id, the calls made so far, and for each of the last 65,536
 milliseconds when it was and how many there were by then. After LIMIT calls it ends by
 HOW: return, exit (os._exit(3)), segfault or abort.
 """
@@ -18,7 +18,7 @@ import time
 
 HEAD = struct.Struct("=QQ")  # pid, calls
 MOMENT = struct.Struct("=QQ")  # ns of CLOCK_MONOTONIC, calls by then
-MOMENTS = 4096
+MOMENTS = 65536
 FILE_BYTES = HEAD.size + MOMENTS * MOMENT.size
 
 

@@ -281,7 +281,7 @@ TEST(an_event_caught_half_stored_is_not_told_twice)
     lw_calls_enter(agent.main, sleep, start);
     CHECK(recording_read(&recording));
     CHECK(recording_read(&recording));
-    node = &agent.region.nodes[lw_calls_current(agent.main)];
+    node = lw_region_node(&agent.region, lw_calls_current(agent.main));
     atomic_store(&node->self_ticks, 6000000000);
     CHECK(recording_read(&recording));
     profile = recording_close(&recording, start + 6000000000);
@@ -399,14 +399,61 @@ TEST(a_slot_that_is_being_taken_is_left_alone)
     agent_close(&agent);
 }
 
+/* Fill AGENT's name log until less than LEFT bytes are free. */
+static void fill_names(struct agent *agent, uint64_t left)
+{
+    static char text[4000];
+
+    memset(text, 'x', sizeof(text) - 1);
+    while (agent->region.own->names_bytes - agent->region.own->names_used >= left)
+        agent_name(agent, LW_NAME_PYTHON, text);
+}
+
+TEST(a_name_too_long_for_what_is_left_of_the_log_costs_itself_only)
+{
+    static const char text[4000];
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    struct lw_agent_name head = { .kind = LW_NAME_PYTHON, .name_len = sizeof(text) };
+    struct lw_agent_record values[] = {
+        { .kind = LW_RECORD_COUNTER, .ticks = 5, .generation = 1 },
+    };
+    uint64_t now;
+
+    agent_open(&agent, 0);
+    fill_names(&agent, 5000);
+    agent_name(&agent, LW_NAME_PYTHON, "before");
+    fill_names(&agent, 4100);
+    head.number = ++agent.name_count;
+    while (lw_region_add_name(&agent.region, &head, "", text))
+        head.number = ++agent.name_count;
+    uint32_t after = agent_name(&agent, LW_NAME_PYTHON, "after");
+    recording_open(&recording, &agent);
+    now = agent.main->slot->start_ticks;
+    lw_calls_enter(agent.main, after, ++now);
+    lw_calls_enter(agent.main, head.number, ++now);
+    values[0].id = head.number;
+    lw_calls_add_record(agent.main, &values[0]);
+    profile = recording_close(&recording, now);
+    CHECK_EQ(calls_at(profile, "after").calls, 1);
+    CHECK_EQ(calls_at(profile, "after;(unknown)").calls, 1);
+    CHECK_EQ(lost(profile, "name log full"), 1);
+    CHECK_EQ(lost(profile, "made no sense in shared memory"), 0);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
 /* What the agent itself has counted of FUNCTION, in all threads. */
 static uint64_t self_of(const struct agent *agent, uint32_t function)
 {
     uint64_t sum = 0;
 
     for (uint32_t i = 1; i < 16 * agent->region.header->block_nodes; i++) {
-        if (atomic_load(&agent->region.nodes[i].function) == function)
-            sum += atomic_load(&agent->region.nodes[i].self_ticks);
+        struct lw_agent_node *node = lw_region_node(&agent->region, i);
+
+        if (atomic_load(&node->function) == function)
+            sum += atomic_load(&node->self_ticks);
     }
     return sum;
 }
