@@ -308,6 +308,23 @@ static void record(struct session *session)
         lw_afterwards_say(&session->after, err.text);
 }
 
+/* A script that fails at once often lacks a package that another Python has, and which
+ * one it got is nowhere in its traceback. */
+static void say_which_python(const struct session *session, const char *script)
+{
+    const struct lw_run_python *python = &session->python;
+    char *path;
+
+    if (!python->word || lw_program_exit_code(&session->program) != LW_EXIT_FAILED)
+        return;
+    path = lw_program_find(python->word, NULL);
+    lw_afterwards_sayf(&session->after,
+                       "%s ran with %s (%s); another is named: lapwing run PYTHON %s%s",
+                       lw_text_basename(script), path ? path : python->word,
+                       python->why, session->args.is_module ? "-m " : "", script);
+    lw_free(path);
+}
+
 /* -o names a place where there can be no run: better said now than after the program has
  * run without being recorded. A disk that is full, or no place of our own choice, is not
  * the user's mistake. */
@@ -334,23 +351,6 @@ static int run_unrecorded(struct session *session, struct lw_error *err)
                        lw_text_basename(session->argv[0]), err->text, remedy);
     lw_program_replace_us(&session->program, session->argv, environ, err);
     return session->program.failure_code;
-}
-
-/* A script that fails at once often lacks a package that another Python has, and which
- * one it got is nowhere in its traceback. */
-static void say_which_python(const struct session *session, const char *script)
-{
-    const struct lw_run_python *python = &session->python;
-    char *path;
-
-    if (!python->word || lw_program_exit_code(&session->program) != LW_EXIT_FAILED)
-        return;
-    path = lw_program_find(python->word, NULL);
-    lw_afterwards_sayf(&session->after,
-                       "%s ran with %s (%s); another is named: lapwing run PYTHON %s%s",
-                       lw_text_basename(script), path ? path : python->word,
-                       python->why, session->args.is_module ? "-m " : "", script);
-    lw_free(path);
 }
 
 static int run_session(struct session *session, int argc, char **words,

@@ -237,7 +237,7 @@ static bool unmake(struct lw_run *run)
 
     if (run->reserve_fd >= 0)
         unlinkat(run->folder.fd, RESERVE_NAME, 0);
-    rmdir(run->path); /* if it is empty */
+    rmdir(run->path);
     errno = reason;
     return false;
 }
@@ -250,9 +250,7 @@ bool lw_run_create(struct lw_run *run, const char *path, const char *runs,
     init(run);
     done = path ? make_named(run, path, err)
                 : make_dated(run, runs ? runs : LW_RUNS_FOLDER, program, err);
-    if (!done)
-        return false;
-    return (hold_folder(run, err) && make_reserve(run, err)) || unmake(run);
+    return done && ((hold_folder(run, err) && make_reserve(run, err)) || unmake(run));
 }
 
 bool lw_run_save(struct lw_run *run, struct lw_error *err)
