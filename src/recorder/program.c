@@ -253,9 +253,9 @@ static bool is_stop_request(int signal)
     return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
 }
 
-/* Stop as the program did, until somebody continues us, and pass that on. In a process
- * group without a shell the kernel ignores the stop, and the program stays stopped until
- * it is continued itself: so it would be without us. */
+/* Stop as the program did, until somebody continues us: a SIGCONT is dealt with like any
+ * other signal. In a process group without a shell the kernel ignores the stop, and the
+ * program stays stopped until it is continued itself: so it would be without us. */
 static void stop_alike(struct lw_program *program)
 {
     sigset_t set;
@@ -267,7 +267,6 @@ static void stop_alike(struct lw_program *program)
     raise(signal);                        /* blocked, so it waits ... */
     sigprocmask(SIG_UNBLOCK, &set, NULL); /* ... until here, where we stop */
     sigprocmask(SIG_BLOCK, &set, NULL);
-    kill(program->pid, SIGCONT);
 }
 
 /* The sampler stops threads of the program for a moment (sampler/pause.h), and we, being

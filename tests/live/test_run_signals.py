@@ -230,7 +230,7 @@ class Terminal:
     """A process in a terminal of its own, as its session's leader."""
 
     def __init__(self, words: list[str], folder: Path) -> None:
-        self.seen = ""
+        self.seen = self.before = ""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
@@ -240,7 +240,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def expect(self, text: str, seconds: float = 20) -> None:
-        """Read on until TEXT; what came before it is forgotten."""
+        """Read on until TEXT; what came before it is in `before`."""
         end = time.monotonic() + seconds
         while text not in self.seen:
             left = end - time.monotonic()
@@ -250,7 +250,7 @@ class Terminal:
                     self.seen += os.read(self.fd, 4096).decode()
                 except OSError as error:  # the other end is closed
                     raise AssertionError(f"no {text!r} in {self.seen!r}") from error
-        self.seen = self.seen.split(text, 1)[1]
+        self.before, self.seen = self.seen.split(text, 1)
 
     def wait(self) -> int:
         with suppress(OSError):
@@ -333,6 +333,46 @@ def test_ctrl_z_stops_us_and_the_shell_can_go_on(
     terminal.type("exit\n")
     terminal.wait()
     assert run_info(tmp_path)["exit_code"] == 6
+
+
+@pytest.mark.parametrize("by", ["shell", "us"])
+def test_a_program_that_is_continued_hears_it_once(
+    lapwing: str, python: str, tmp_path: Path, by: str
+) -> None:
+    script = (
+        "import os, signal, time\n"
+        "ends = os.pipe2(os.O_NONBLOCK)\n"
+        "signal.set_wakeup_fd(ends[1])\n"
+        "signal.signal(signal.SIGCONT, lambda *_: None)\n"
+        "signal.signal(signal.SIGUSR2, lambda *_: None)\n"
+        "print('rea' + 'dy', os.getppid(), 'pid', flush=True)\n"
+        "heard = b''\n"
+        "while signal.SIGUSR2 not in heard:\n"
+        "    time.sleep(0.01)\n"
+        "    try: heard += os.read(ends[0], 100)\n"
+        "    except BlockingIOError: pass\n"
+        "print('hea' + 'rd', heard.count(signal.SIGCONT), 'times', flush=True)\n"
+    )
+    (tmp_path / "nap.py").write_text(script)
+    words = " ".join([*command(lapwing, python, tmp_path, "")[:-2], "nap.py"])
+    terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], tmp_path)
+    terminal.type(f"{words}\n")
+    terminal.expect("ready ")
+    terminal.expect(" pid")
+    lapwing_pid = int(terminal.before)
+    terminal.type("\x1a")
+    terminal.expect("Stopped")
+    if by == "shell":
+        terminal.type("fg\n")
+        terminal.expect(words)
+    else:
+        os.kill(lapwing_pid, signal.SIGCONT)
+    os.kill(lapwing_pid, signal.SIGUSR2)
+    terminal.expect("heard ")
+    terminal.expect(" times")
+    assert terminal.before == "1"
+    terminal.type("exit\n")
+    terminal.wait()
 
 
 def test_a_pipe_that_nobody_reads_leaves_the_exit_code(

@@ -48,7 +48,7 @@ def missing(lapwing: str, folder: Path) -> int:
     )
     words = [lapwing, "report", str(folder / "x.lap")]
     shown = subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
-    told = r"missing: ([\d,]+) processes [^(]*\(forked and not recorded"
+    told = r"missing: ([\d,]+) processes [^(]*\(forked"
     for found in re.findall(told, shown):
         count += int(found.replace(",", ""))
     return count

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -328,4 +329,25 @@ TEST(writing_waits_for_a_pipe_that_is_full)
     CHECK_EQ(total, 300000);
     close(ends[0]);
     lw_free(bytes);
+}
+
+/* In a process of its own, for a limit cannot be raised again. */
+TEST(descriptors_are_scarce_from_half_of_the_limit_on_which_can_be_raised)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        struct rlimit limit = { 40, 200 };
+        bool done = setrlimit(RLIMIT_NOFILE, &limit) == 0 && !lw_file_is_scarce(19) &&
+                    lw_file_is_scarce(20) && !lw_file_is_scarce(-1);
+
+        lw_file_raise_limit();
+        done = done && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 200 &&
+               limit.rlim_max == 200 && !lw_file_is_scarce(20) &&
+               lw_file_is_scarce(100);
+        _exit(done ? 0 : 1);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(status, 0);
 }
