@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -191,6 +192,44 @@ TEST(nodes_and_names_beyond_what_was_mapped_first_are_where_the_layout_says)
     lw_calls_thread_free(thread, true);
     whole_region_unmap(&whole);
     lw_region_release(&region);
+}
+
+static pthread_barrier_t all_there;
+
+static void *make_many_nodes(void *place)
+{
+    struct lw_calls_thread *thread = place;
+
+    pthread_barrier_wait(&all_there);
+    for (uint32_t f = 1; f <= 60000; f++) {
+        lw_calls_enter(thread, f, f);
+        lw_calls_leave(thread, f);
+    }
+    return NULL;
+}
+
+/* Nodes need no lock, so several threads may find that the next chunk is not mapped. */
+TEST(threads_that_need_the_next_chunk_at_once_get_the_same)
+{
+    struct lw_calls_thread *places[4];
+    pthread_t threads[4];
+
+    for (int shared = 0; shared < 2; shared++) {
+        create(LW_AGENT_CALLS, shared);
+        pthread_barrier_init(&all_there, NULL, 4);
+        for (int i = 0; i < 4; i++) {
+            CHECK(places[i] = lw_calls_thread_new(&region, 0));
+            CHECK_EQ(pthread_create(&threads[i], NULL, make_many_nodes, places[i]), 0);
+        }
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(pthread_join(threads[i], NULL), 0);
+        for (uint32_t f = 1; f <= 60000; f += 7777)
+            CHECK_EQ(calls_of(f), 4);
+        for (int i = 0; i < 4; i++)
+            lw_calls_thread_free(places[i], true);
+        pthread_barrier_destroy(&all_there);
+        lw_region_release(&region);
+    }
 }
 
 /* The names of a parent with COUNT of them, in the region of its child, which adds one. */
