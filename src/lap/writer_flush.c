@@ -19,6 +19,9 @@
 #include "base/text.h"
 #include "lap/writer_state.h"
 
+#define NO_GROWTH \
+    "files may not grow any further here (raise the limit: ulimit -f)" /* EFBIG */
+
 /* A full disk stays full for a while: no need to encode megabytes 20 times a second. */
 #define RETRY_NS 250000000u
 
@@ -237,9 +240,7 @@ static bool note_lost(struct lw_lap_writer *w, uint64_t *lost, const char *unit,
     if (why == ENOSPC || why == EDQUOT)
         snprintf(cause, sizeof(cause), "the disk was full");
     else if (why == EFBIG)
-        snprintf(cause, sizeof(cause),
-                 "files may not grow any further here (raise the "
-                 "limit: ulimit -f)");
+        snprintf(cause, sizeof(cause), NO_GROWTH);
     else
         snprintf(cause, sizeof(cause), "could not be written (%s)",
                  why ? strerrordesc_np(why) : "out of memory");
@@ -253,11 +254,7 @@ static bool note_lost(struct lw_lap_writer *w, uint64_t *lost, const char *unit,
 static bool fail_write(const struct lw_lap_writer *w, struct lw_error *err)
 {
     if (w->failure == EFBIG)
-        return lw_fail(
-            err, LW_ERR_IO,
-            "cannot write %s: files may not grow any further here (raise the "
-            "limit: ulimit -f)",
-            w->path);
+        return lw_fail(err, LW_ERR_IO, "cannot write %s: " NO_GROWTH, w->path);
     errno = w->failure;
     return lw_fail_errno(err, "cannot write %s", w->path);
 }
