@@ -30,6 +30,8 @@ static unsigned deep_threads;     /* that handed over to the profile hook */
 static unsigned new_threads;      /* started and not hooked yet */
 static bool hook_is_contested;    /* the program sets profile functions too */
 static unsigned event_count;      /* of the profile hook, to look around now and then */
+static uint32_t hook_turn = 1;    /* grows when the hooks are taken away: what a thread
+                                   * has noted of them is void then */
 
 static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing);
 static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value);
@@ -85,20 +87,33 @@ static void set_hook(PyThreadState *state, bool on)
 
 static void count_lost(enum lw_agent_loss cause)
 {
-    for (unsigned lanes = py_tracer.active; lanes; lanes &= lanes - 1) {
-        struct lw_calls_thread *calls = py_tracer_place((unsigned)__builtin_ctz(lanes));
+    for (unsigned lane = py_tracer_find_lane(0, PY_RECORDS_CALLS);
+         lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, PY_RECORDS_CALLS)) {
+        struct lw_calls_thread *calls = py_tracer_place(lane);
 
         if (calls)
             lw_region_count_lost(calls->region, cause);
     }
 }
 
+static void forget_old_turn(void)
+{
+    if (py_thread.hook_turn == hook_turn)
+        return;
+    py_thread.hook_turn = hook_turn;
+    py_thread.profile_hook = false;
+    py_thread.lost_hook = false;
+    py_thread.hook_depth = 0;
+}
+
 /* Hook the calling thread; false: the program has a profile function of its own, which
- * keeps its place. */
+ * keeps its place, and Python calls are counted by the evaluation function. */
 static bool hook_this_thread(PyThreadState *state)
 {
     if (*thread_hook(state) != NULL && *thread_hook(state) != profile_hook) {
         count_lost(LW_LOST_HOOKED);
+        hook_is_contested = true;
         return false;
     }
     set_hook(state, true);
@@ -128,17 +143,6 @@ static const struct py_function_slot *builtin_slot(PyObject *callable)
                                     PyCFunction_GetSelf(callable));
 }
 
-/* Threads that C code made come without start_new_thread. */
-static void hook_other_threads(PyThreadState *state)
-{
-    PyThreadState *other =
-        py_tracer.compat.first_thread(PyThreadState_GetInterpreter(state));
-
-    for (; other; other = py_tracer.compat.next_thread(other))
-        if (*thread_hook(other) == NULL)
-            set_hook(other, true);
-}
-
 /* Our own evaluation function or the one before it, whichever is needed now. Where
  * another sits on ours (torch.compile's), ours stays under it and hands through. */
 static void choose_eval(PyThreadState *state)
@@ -156,34 +160,57 @@ static void choose_eval(PyThreadState *state)
         py_tracer.compat.set_eval(interpreter, previous);
 }
 
-/* Enter and leave in the one lane there usually is, or in all of LANES. */
-static void enter(unsigned lanes, uint32_t function)
+/* Those that ran before us, and those that C code made: they come without
+ * start_new_thread. Each sees to what changed before it counts its next call. */
+static void hook_other_threads(PyThreadState *state)
+{
+    PyThreadState *other =
+        py_tracer.compat.first_thread(PyThreadState_GetInterpreter(state));
+    bool was_contested = hook_is_contested;
+
+    for (; other; other = py_tracer.compat.next_thread(other)) {
+        if (*thread_hook(other) == NULL) {
+            set_hook(other, true);
+            py_tracer.only_epoch++;
+        } else if (*thread_hook(other) != profile_hook) {
+            hook_is_contested = true;
+        }
+    }
+    if (hook_is_contested && !was_contested) {
+        py_tracer.only_epoch++;
+        choose_eval(state);
+    }
+}
+
+/* Enter and leave in the one lane there usually is, or in all that record RECORDS. */
+static void enter(enum py_records records, uint32_t function)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
     if (__builtin_expect(calls != NULL, 1)) {
-        lw_calls_enter(calls, function, lw_ticks_now(py_tracer.use_tsc));
-    } else {
+        if (records == PY_RECORDS_CALLS || py_thread.only_c)
+            lw_calls_enter(calls, function, lw_ticks_now(py_tracer.use_tsc));
+    } else if (!py_tracer_is_idle()) {
         py_tracer_refresh();
-        py_tracer_enter(lanes, function);
+        py_tracer_enter(records, function);
     }
 }
 
-static void leave(unsigned lanes)
+static void leave(void)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
     if (__builtin_expect(calls != NULL, 1))
         lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
-    else
-        py_tracer_leave(lanes);
+    else if (!py_tracer_is_idle())
+        py_tracer_leave(PY_RECORDS_CALLS);
 }
 
-static void enter_builtin(unsigned lanes, const struct py_function_slot *slot)
+static void enter_builtin(const struct py_function_slot *slot)
 {
     /* What sets another hook may never return to this one: it gets no call. */
-    if (lanes && slot->role != PY_ROLE_SETS_HOOK)
-        enter(lanes, slot->number);
+    if (py_tracer.active_c && slot->role != PY_ROLE_SETS_HOOK)
+        enter(PY_RECORDS_C_CALLS, slot->number);
     if (slot->role == PY_ROLE_PLAIN)
         return;
     if (slot->role == PY_ROLE_STARTS_THREAD)
@@ -193,16 +220,16 @@ static void enter_builtin(unsigned lanes, const struct py_function_slot *slot)
     choose_eval(PyThreadState_Get());
 }
 
-static void leave_builtin(unsigned lanes, PyObject *callable, int what)
+static void leave_builtin(PyObject *callable, int what)
 {
     void *key = PY_BUILTIN_KEY(py_builtin_definition(callable));
     struct lw_calls_thread *calls = py_tracer_only();
     const struct py_function_slot *slot;
 
-    if (lanes && calls && py_tracer_is_key(lw_calls_function(calls), key))
+    if (calls && py_tracer_is_key(lw_calls_function(calls), key))
         lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
-    else if (lanes)
-        py_tracer_leave_function(lanes, key);
+    else if (py_tracer.active_c && !py_tracer_is_idle())
+        py_tracer_leave_function(PY_RECORDS_C_CALLS, key);
     slot = what == PY_TRACE_C_EXCEPTION ? builtin_slot(callable) : NULL;
     if (slot && slot->role == PY_ROLE_STARTS_THREAD) {
         new_threads--;
@@ -212,13 +239,12 @@ static void leave_builtin(unsigned lanes, PyObject *callable, int what)
 
 static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
 {
-    unsigned lanes = py_tracer.active;
-    unsigned c_lanes = py_tracer.active_c;
-
     (void)arg;
-    py_thread.profile_hook = true; /* another thread may have hooked this one */
-    if (__builtin_expect(lanes == 0 || py_tracer.in_timer, 0))
+    if (__builtin_expect(py_tracer.active == 0 || py_tracer.in_timer, 0))
         return 0;
+    if (__builtin_expect(py_thread.hook_turn != hook_turn, 0))
+        forget_old_turn();
+    py_thread.profile_hook = true; /* another thread may have hooked this one */
     switch (what) {
     case PY_TRACE_CALL:
         if (py_thread.hook_depth == 0 && deep_threads == 0 && !hook_everything) {
@@ -228,24 +254,25 @@ static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
             break;
         }
         py_thread.hook_depth++;
-        enter(lanes, py_tracer_function(frame_code(inner_frame(frame)))->number);
+        enter(PY_RECORDS_CALLS,
+              py_tracer_function(frame_code(inner_frame(frame)))->number);
         if (__builtin_expect(++event_count % LOOK_AROUND_EVERY == 0, 0))
             hook_other_threads(PyThreadState_Get());
         break;
     case PY_TRACE_RETURN:
         if (py_thread.hook_depth > 0) {
             py_thread.hook_depth--;
-            leave(lanes);
+            leave();
         }
         break;
     case PY_TRACE_C_CALL:
         if (PyCFunction_Check(value))
-            enter_builtin(c_lanes, builtin_slot(value));
+            enter_builtin(builtin_slot(value));
         break;
     case PY_TRACE_C_RETURN:
     case PY_TRACE_C_EXCEPTION:
         if (PyCFunction_Check(value))
-            leave_builtin(c_lanes, value, what);
+            leave_builtin(value, what);
         break;
     default: break;
     }
@@ -295,8 +322,10 @@ static void lose_hook(void)
     py_thread.hook_depth = 0;
     slot = code ? py_functions_find(&py_tracer.functions, code) : NULL;
     Py_XDECREF(code);
-    for (unsigned lanes = py_tracer.active; slot && lanes; lanes &= lanes - 1) {
-        struct lw_calls_thread *calls = py_tracer_place((unsigned)__builtin_ctz(lanes));
+    for (unsigned lane = py_tracer_find_lane(0, PY_RECORDS_CALLS);
+         slot && lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, PY_RECORDS_CALLS)) {
+        struct lw_calls_thread *calls = py_tracer_place(lane);
 
         if (calls)
             lw_calls_leave_to(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
@@ -310,9 +339,12 @@ static PyObject *eval_slow(PyThreadState *state, void *frame, int throwing,
 
     if (!py_thread.has_limits)
         find_stack_limit();
-    if (py_thread.profile_hook && *thread_hook(state) == profile_hook)
+    forget_old_turn();
+    if (*thread_hook(state) == profile_hook) {
+        py_thread.profile_hook = true;
         return stack_is_short() ? eval_deep(state, frame, throwing)
                                 : previous(state, frame, throwing);
+    }
     if (py_thread.profile_hook || py_thread.lost_hook) {
         lose_hook();
     } else if (hook_everything && hook_this_thread(state)) {
@@ -324,10 +356,12 @@ static PyObject *eval_slow(PyThreadState *state, void *frame, int throwing,
     if (stack_is_short())
         return eval_deep(state, frame, throwing);
     py_tracer_refresh();
-    py_tracer_enter(py_tracer.active, slot->number);
+    if (py_tracer_is_idle())
+        return previous(state, frame, throwing);
+    py_tracer_enter(PY_RECORDS_CALLS, slot->number);
     result = previous(state, frame, throwing);
     if (py_tracer.active)
-        py_tracer_leave(py_tracer.active);
+        leave();
     return result;
 }
 
@@ -361,7 +395,7 @@ static void hook_from_now_on(PyThreadState *state)
 static __attribute__((noinline)) PyObject *leave_any(PyObject *result)
 {
     if (py_tracer.active)
-        leave(py_tracer.active);
+        leave();
     return result;
 }
 
@@ -434,8 +468,12 @@ bool py_eval_start(bool c_calls)
         !py_tracer.waiting_for_main)
         must_hook = true;
     hook_everything = c_calls || must_hook;
-    if (hook_everything && py_tracer.active && !py_thread.profile_hook)
-        hook_this_thread(state);
+    forget_old_turn();
+    if (hook_everything && py_tracer.active) {
+        if (*thread_hook(state) != profile_hook)
+            hook_this_thread(state);
+        hook_other_threads(state);
+    }
     choose_eval(state);
     return true;
 }
@@ -453,8 +491,6 @@ void py_eval_stop(void)
     for (; other; other = py_tracer.compat.next_thread(other))
         if (*thread_hook(other) == profile_hook)
             set_hook(other, false);
-    py_thread.profile_hook = false;
-    py_thread.lost_hook = false;
-    py_thread.hook_depth = 0;
+    hook_turn++;
     choose_eval(state);
 }

@@ -30,8 +30,8 @@ static void start_slowly(PyObject *code)
         Py_XDECREF(globals);
     }
     py_tracer_refresh();
-    if (py_tracer.active && !py_tracer.in_timer)
-        py_tracer_enter(py_tracer.active, py_tracer_function(code)->number);
+    if (py_tracer.active && !py_tracer.in_timer && !py_tracer_is_idle())
+        py_tracer_enter(PY_RECORDS_CALLS, py_tracer_function(code)->number);
 }
 
 static __attribute__((noinline)) PyObject *start_any(PyObject *code)
@@ -46,15 +46,15 @@ static __attribute__((noinline)) PyObject *start_any(PyObject *code)
     Py_RETURN_NONE;
 }
 
-/* Leave the call of KEY in LANES. */
-static __attribute__((noinline)) PyObject *leave_any(unsigned lanes, void *key)
+/* Leave the call of KEY. */
+static __attribute__((noinline)) PyObject *leave_any(enum py_records records, void *key)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
     if (calls && py_tracer_is_key(lw_calls_function(calls), key))
         lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
-    else if (!py_tracer.in_timer)
-        py_tracer_leave_function(lanes, key);
+    else if (!py_tracer.in_timer && !py_tracer_is_idle())
+        py_tracer_leave_function(records, key);
     Py_RETURN_NONE;
 }
 
@@ -77,7 +77,7 @@ static PyObject *on_start(PyObject *self, PyObject *const *args, size_t nargsf,
     return start_any(args[0]);
 }
 
-static inline PyObject *leave(unsigned lanes, void *key)
+static inline PyObject *leave(enum py_records records, void *key)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
@@ -86,14 +86,14 @@ static inline PyObject *leave(unsigned lanes, void *key)
                              lw_calls_try_leave(calls, lw_ticks_now(true)),
                          1))
         Py_RETURN_NONE;
-    return leave_any(lanes, key);
+    return leave_any(records, key);
 }
 
 static PyObject *on_leave(PyObject *self, PyObject *const *args, size_t nargsf,
                           PyObject *kwnames)
 {
     (void)self, (void)nargsf, (void)kwnames;
-    return leave(py_tracer.active, args[0]);
+    return leave(PY_RECORDS_CALLS, args[0]);
 }
 
 /* The definition behind a builtin function or an unbound method of a builtin type, with
@@ -112,6 +112,12 @@ static PyMethodDef *builtin_definition(PyObject *callable, PyObject *first_argum
     return NULL;
 }
 
+/* Where it takes the long way. */
+static bool wants_builtins(void)
+{
+    return py_tracer.active_c != 0 && !py_tracer.in_timer && !py_tracer_is_idle();
+}
+
 static PyObject *on_c_call(PyObject *tool, PyObject *const *args, size_t nargsf,
                            PyObject *kwnames)
 {
@@ -121,17 +127,17 @@ static PyObject *on_c_call(PyObject *tool, PyObject *const *args, size_t nargsf,
     struct lw_calls_thread *calls;
 
     (void)tool, (void)nargsf, (void)kwnames;
-    if (!definition || py_tracer.active_c == 0 || py_tracer.in_timer)
+    calls = py_tracer_only();
+    if (!definition || (calls ? !py_thread.only_c : !wants_builtins()))
         Py_RETURN_NONE;
     slot = py_functions_find(&py_tracer.functions, PY_BUILTIN_KEY(definition));
     if (__builtin_expect(!slot, 0))
         slot =
             py_functions_add_builtin(&py_tracer.functions, definition, args[2], self);
-    calls = py_tracer_only();
     if (__builtin_expect(calls != NULL, 1))
         lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
     else
-        py_tracer_enter(py_tracer.active_c, slot->number);
+        py_tracer_enter(PY_RECORDS_C_CALLS, slot->number);
     Py_RETURN_NONE;
 }
 
@@ -143,7 +149,7 @@ static PyObject *on_c_leave(PyObject *tool, PyObject *const *args, size_t nargsf
 
     (void)tool, (void)nargsf, (void)kwnames;
     if (definition)
-        return leave(py_tracer.active_c, PY_BUILTIN_KEY(definition));
+        return leave(PY_RECORDS_C_CALLS, PY_BUILTIN_KEY(definition));
     Py_RETURN_NONE;
 }
 

@@ -19,7 +19,7 @@ static struct {
     uint32_t argument_count;
     uint64_t forked_names; /* bytes of the name log when fork began */
     uint32_t number;
-} session = { .collector = { .lane = -1 } };
+} session = { .collector = { .lane = -1, .is_session = true } };
 
 /* Hand the region over, and a way to read our memory where it is wanted; neither
  * descriptor is needed after. */
@@ -109,13 +109,8 @@ static void after_fork_in_child(void)
     if (!works) {
         py_tracer.is_session_on = false;
         py_tracer.waiting_for_main = false;
-        if (lane >= 0) {
-            py_tracer.active &= ~(1u << lane);
-            py_tracer.active_c &= ~(1u << lane);
-            py_tracer.only_epoch++;
-            py_tracer.lanes[lane].collector = NULL;
-            py_tracer.lanes[lane].epoch++;
-        }
+        if (lane >= 0)
+            py_tracer_abandon_lane((unsigned)lane);
         lw_names_log_to_nobody(&py_tracer.functions.names);
         lw_region_release(&collector->region);
     }
