@@ -46,6 +46,14 @@
  * (parted by semicolons: cmd/torch_windows.h; read by the agent's Python side). */
 #define LW_AGENT_VARIABLE "LAPWING_AGENT"
 
+/* The folder of the agent stands on PYTHONPATH, and what stands behind its name says what
+ * the program's own value is, so that it can be told whatever a launcher makes of the
+ * variable: "FOLDER" where it has none, "FOLDER/." where it is empty, "FOLDER/:a:b"
+ * where it is a:b. In "src:FOLDER", which a shell made of "src:$PYTHONPATH", the program is
+ * to see "src:", as without us. Python makes the same entry of sys.path of all three. */
+#define LW_AGENT_PATH_FOLLOWED "/"
+#define LW_AGENT_PATH_EMPTY "/."
+
 /* Beside the socket, a link to the run's folder: where torch, asked by the agent's
  * Python side, writes the traces of its windows (lap/traces.h). Gone when the recorder
  * is. */

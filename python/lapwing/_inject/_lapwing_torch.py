@@ -60,6 +60,8 @@ class _Profiler:
                 windows.start()
                 windows.find_foreign()
             except Exception as error:
+                if self.agent.is_programs(error):
+                    raise
                 if refused := order.read(path, window.FLAGS):
                     refused.fail(
                         f"has torch {self.torch.__version__}, which lacks what its "

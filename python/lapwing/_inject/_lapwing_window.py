@@ -15,7 +15,6 @@ program's own comes first, and ours steps aside.
 from __future__ import annotations
 
 import atexit
-import functools
 import gc
 import os
 import re
@@ -41,6 +40,33 @@ FLAGS = {
 }
 
 
+# ---- trouble -------------------------------------------------------------------------
+
+
+_agent: Any = None  # the extension, in a process that it watches
+
+
+def is_programs(error: BaseException) -> bool:
+    """Whether ERROR, which came while our code ran, is the program's: what a signal's
+    handler raises goes on to it (python/_lapwing/error.h)."""
+    if _agent is None:
+        return not isinstance(error, Exception)
+    return bool(_agent.is_programs(error))
+
+
+class ours:
+    """Go on after an error of KIND, as suppress() does, if it is not the program's."""
+
+    def __init__(self, kind: type[Exception]) -> None:
+        self.kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
+        return isinstance(error, self.kind) and not is_programs(error)
+
+
 # ---- the run -------------------------------------------------------------------------
 
 
@@ -54,7 +80,7 @@ def note(config: str, sentence: str) -> None:
     text = sentence.encode("utf-8", "replace")
     hello = struct.pack("=QIIII", 0x31474E4957504C4C, 1, 3, len(text), 0)
     with (
-        suppress(OSError),
+        ours(OSError),
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as speaker,
     ):
         speaker.settimeout(1)
@@ -99,7 +125,7 @@ def put_in_run(config: str, write: Callable[[str], None]) -> str:
                 return path
             number += 1
     except BaseException:
-        with suppress(OSError):
+        with ours(OSError):
             os.unlink(hidden)
         raise
 
@@ -224,7 +250,7 @@ class Scheduled:
     def end(self) -> None:
         """Nothing of a window is in the run's folder any more, but what was saved."""
         self.next = self.schedule.next_window(self.number)
-        with suppress(OSError):
+        with ours(OSError):
             os.unlink(hidden_path(traces_folder(self.config)))
 
     def say(self, sentence: str) -> None:
@@ -243,7 +269,7 @@ class Scheduled:
     def wait(self) -> None:
         self.step_aside()
 
-    def give_up(self, error: Exception) -> None:
+    def give_up(self, error: BaseException) -> None:
         self.next = NEVER
         self.say(
             "no more windows of torch's profiler: "
@@ -275,6 +301,8 @@ class Windows:
     """torch's profiler in this process: one window at a time, each of whole steps."""
 
     def __init__(self, torch: Any, agent: Any) -> None:
+        global _agent
+        _agent = agent
         self.torch = torch
         self.agent = agent
         self.schedule: Scheduled | None = None
@@ -296,8 +324,8 @@ class Windows:
     def start(self) -> None:
         """AttributeError: this torch cannot be driven."""
         self.watch_out()
-        os.register_at_fork(after_in_child=self.begin_in_child)
-        atexit.register(self.finish)
+        os.register_at_fork(after_in_child=self.agent.guarded(self.begin_in_child))
+        atexit.register(self.agent.guarded(self.finish))
 
     def begin_in_child(self) -> None:
         """After a fork. A window that is open is the parent's, but this process's torch
@@ -309,8 +337,11 @@ class Windows:
                 profile.on_trace_ready = None
                 self._call(profile.stop)
             self.can_profile = not self.has_foreign and (profile is None or is_mine)
-        except Exception:
+        except BaseException as error:
             self.can_profile = False
+            if is_programs(error):
+                self.begin()
+                raise
         self.begin()
         self.order = None
         if self.schedule is not None:
@@ -342,7 +373,10 @@ class Windows:
             return
         try:
             self._step(is_call)
-        except Exception as error:
+        except BaseException as error:
+            if is_programs(error):
+                self._let_go()
+                raise
             self._give_up(error)
 
     def _step(self, is_call: bool) -> None:
@@ -434,9 +468,17 @@ class Windows:
             self.profile.on_trace_ready = None
             self._close()
 
-    def _give_up(self, error: Exception) -> None:
+    def _let_go(self) -> None:
+        """The program is being interrupted: no window is open any more."""
+        with ours(Exception):
+            self._abandon()
+        plan, self.plan = self.plan, None
+        if plan is not None:  # it was about to begin
+            plan.end()
+
+    def _give_up(self, error: BaseException) -> None:
         plan = self.plan or self.order or self.schedule
-        with suppress(Exception):
+        with ours(Exception):
             self._abandon()
         self.plan = None
         if plan is not None:
@@ -445,15 +487,8 @@ class Windows:
     # ---- the program's own profiler ----
 
     def watch_out(self) -> None:
-        """Notice, before torch does, that the program starts a profiler of its own:
-        whichever way it goes, it calls one of these by these names."""
-        module = self.torch.autograd.profiler
-        for name, starts in (
-            ("_prepare_profiler", True),
-            ("_enable_profiler", True),
-            ("_disable_profiler", False),
-        ):
-            setattr(module, name, self._announced(getattr(module, name), starts))
+        """Notice, before torch does, that the program starts a profiler of its own."""
+        self.agent.on_profiler(self.torch.autograd.profiler, self._profiler)
 
     def find_foreign(self) -> None:
         """Now that the program runs: one that is about to start says so nowhere but in
@@ -468,18 +503,13 @@ class Windows:
                 for thing in gc.get_objects()
             )
 
-    def _announced(self, original: Any, starts: bool) -> Any:
-        @functools.wraps(original)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if not self.is_ours:
+    def _profiler(self, starts: bool, is_done: bool) -> None:
+        """A profiler is being started or stopped, by us or by the program; or that IS_DONE."""
+        if not self.is_ours:
+            if not is_done:
                 self._foreign(starts)
-                return original(*args, **kwargs)
-            result = original(*args, **kwargs)
-            if starts and self._hush():  # it has just chosen its level
-                self.has_woken_kineto = True
-            return result
-
-        return call
+        elif is_done and starts and self._hush():  # Kineto has just chosen its level
+            self.has_woken_kineto = True
 
     def _foreign(self, starts: bool) -> None:
         self.has_foreign = starts
@@ -488,7 +518,9 @@ class Windows:
             try:
                 self._abandon()
                 plan.step_aside()
-            except Exception as error:
+            except BaseException as error:
+                if is_programs(error):
+                    raise
                 plan.give_up(error)
 
     # ---- the end ----
@@ -501,7 +533,10 @@ class Windows:
                 self._close()
             if self.schedule is not None:
                 self.schedule.finish()
-        except Exception as error:
+        except BaseException as error:
+            if is_programs(error):
+                self._let_go()
+                raise
             self._give_up(error)
 
 
