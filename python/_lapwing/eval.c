@@ -85,18 +85,6 @@ static void set_hook(PyThreadState *state, bool on)
     PyErr_Restore(type, value, traceback);
 }
 
-static void count_lost(enum lw_agent_loss cause)
-{
-    for (unsigned lane = py_tracer_find_lane(0, PY_RECORDS_CALLS);
-         lane < py_tracer.lane_limit;
-         lane = py_tracer_find_lane(lane + 1, PY_RECORDS_CALLS)) {
-        struct lw_calls_thread *calls = py_tracer_place(lane);
-
-        if (calls)
-            lw_region_count_lost(calls->region, cause);
-    }
-}
-
 static void forget_old_turn(void)
 {
     if (py_thread.hook_turn == hook_turn)
@@ -112,7 +100,7 @@ static void forget_old_turn(void)
 static bool hook_this_thread(PyThreadState *state)
 {
     if (*thread_hook(state) != NULL && *thread_hook(state) != profile_hook) {
-        count_lost(LW_LOST_HOOKED);
+        py_tracer_count_lost(LW_LOST_HOOKED);
         hook_is_contested = true;
         return false;
     }
@@ -315,7 +303,7 @@ static void lose_hook(void)
     const struct py_function_slot *slot;
 
     if (py_thread.profile_hook)
-        count_lost(LW_LOST_HOOKED);
+        py_tracer_count_lost(LW_LOST_HOOKED);
     py_thread.profile_hook = false;
     py_thread.lost_hook = true;
     py_thread.only_epoch = 0;

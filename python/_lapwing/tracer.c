@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "greenlets.h"
+
 struct py_tracer py_tracer __attribute__((aligned(64)));
 __thread struct py_thread py_thread
     __attribute__((tls_model("initial-exec"), aligned(64)));
@@ -33,12 +35,15 @@ static bool use_hooks(void)
                 py_monitoring_stop();
             else
                 py_eval_stop();
+            py_greenlets_forget();
         }
         py_tracer.hooked = false;
         return true;
     }
     py_tracer.hooked = py_tracer.compat.monitoring ? py_monitoring_start(c_calls)
                                                    : py_eval_start(c_calls);
+    if (py_tracer.hooked)
+        py_greenlets_watch();
     return py_tracer.hooked;
 }
 
@@ -368,6 +373,18 @@ void py_tracer_leave_function(enum py_records records, void *key)
             lw_calls_leave_through(calls, slot ? slot->number : LW_FUNCTION_UNKNOWN,
                                    py_tracer_now(lane, now));
         }
+    }
+}
+
+void py_tracer_count_lost(enum lw_agent_loss cause)
+{
+    for (unsigned lane = py_tracer_find_lane(0, PY_RECORDS_CALLS);
+         lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, PY_RECORDS_CALLS)) {
+        struct lw_calls_thread *calls = py_tracer_place(lane);
+
+        if (calls)
+            lw_region_count_lost(calls->region, cause);
     }
 }
 

@@ -243,4 +243,7 @@ static inline bool py_tracer_is_key(uint32_t function, void *key)
  * it among its callers. */
 void py_tracer_leave_function(enum py_records records, void *key);
 
+/* One loss by CAUSE for the calling thread, in each lane that has it. */
+void py_tracer_count_lost(enum lw_agent_loss cause);
+
 #endif

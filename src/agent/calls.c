@@ -291,6 +291,58 @@ void lw_calls_leave_rarely(struct lw_calls_thread *thread, uint64_t now)
     atomic_store_explicit(&slot->current, parent, memory_order_relaxed);
 }
 
+void lw_calls_suspend(struct lw_calls_thread *thread, uint64_t now,
+                      struct lw_calls_branch *branch)
+{
+    struct lw_agent_thread *slot = thread->slot;
+
+    *branch = (struct lw_calls_branch){
+        .current = lw_calls_current(thread),
+        .depth = slot->depth,
+        .moves = thread->moves,
+        .folded = thread->folded,
+        .folded_count = thread->folded_count,
+        .folded_capacity = thread->folded_capacity,
+        .starts = thread->starts,
+        .starts_capacity = thread->starts_capacity,
+    };
+    lw_calls_settle(slot, &thread->nodes[branch->current], now);
+    thread->folded = NULL;
+    thread->folded_count = thread->folded_capacity = 0;
+    thread->starts = NULL;
+    thread->starts_capacity = 0;
+    slot->depth = 0;
+    atomic_store_explicit(&slot->current, slot->root, memory_order_relaxed);
+}
+
+void lw_calls_resume(struct lw_calls_thread *thread, uint64_t now,
+                     struct lw_calls_branch *branch)
+{
+    struct lw_agent_thread *slot = thread->slot;
+
+    lw_calls_settle(slot, &thread->nodes[lw_calls_current(thread)], now);
+    free(thread->folded);
+    free(thread->starts);
+    thread->folded = branch->folded;
+    thread->folded_count = branch->folded_count;
+    thread->folded_capacity = branch->folded_capacity;
+    thread->starts = branch->starts;
+    thread->starts_capacity = branch->starts_capacity;
+    slot->depth = branch->depth;
+    atomic_store_explicit(&slot->current, branch->current, memory_order_relaxed);
+    if (branch->moves != thread->moves) { /* those nodes are the parent's */
+        thread->folded_count = 0;
+        slot->depth = 0;
+        atomic_store_explicit(&slot->current, slot->root, memory_order_relaxed);
+    }
+}
+
+void lw_calls_branch_release(struct lw_calls_branch *branch)
+{
+    free(branch->folded);
+    free(branch->starts);
+}
+
 void lw_calls_leave_all(struct lw_calls_thread *thread, uint64_t now)
 {
     while (lw_calls_current(thread) != thread->slot->root)
@@ -358,6 +410,7 @@ bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *regi
         path[depth++] =
             atomic_load_explicit(&old_nodes[n].function, memory_order_relaxed);
 
+    thread->moves++;
     memset(thread->children, 0, (thread->children_mask + (size_t)1) * sizeof(uint32_t));
     thread->child_count = 0;
     thread->folded_count = 0;
