@@ -34,7 +34,7 @@ enum py_patch_group {
     PY_PATCH_IMPORT,     /* the import system's (imports.c) */
     PY_PATCH_TORCH,      /* torch's (steps.h) */
     PY_PATCH_GREENLETS,  /* greenlet's, and what tells of its import (greenlets.c) */
-    PY_PATCH_MONITORING, /* sys.monitoring's (tools.c) */
+    PY_PATCH_MONITORING, /* sys.monitoring's (tool_id.c) */
     PY_PATCH_GROUPS,
 };
 
