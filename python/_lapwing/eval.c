@@ -24,6 +24,7 @@
 #include <pthread.h>
 
 static py_eval_function previous; /* what evaluated frames before us: called for each */
+static py_eval_function counting; /* ours */
 static bool hook_everything;      /* every thread is hooked */
 static bool must_hook;            /* even without builtins: a[i] passes us by */
 static unsigned deep_threads;     /* that handed over to the profile hook */
@@ -33,7 +34,8 @@ static unsigned event_count;      /* of the profile hook, to look around now and
 static uint32_t hook_turn = 1;    /* grows when the hooks are taken away: what a thread
                                    * has noted of them is void then */
 
-static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing);
+static PyObject *eval_small(PyThreadState *state, void *frame, int throwing);
+static PyObject *eval_fast(PyThreadState *state, void *frame, int throwing);
 static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value);
 
 enum { LOOK_AROUND_EVERY = 4096 };
@@ -143,8 +145,8 @@ static void choose_eval(PyThreadState *state)
                    hook_is_contested);
 
     if (wanted && now == previous)
-        py_tracer.compat.set_eval(interpreter, eval_counting);
-    else if (!wanted && now == eval_counting)
+        py_tracer.compat.set_eval(interpreter, counting);
+    else if (!wanted && now == counting)
         py_tracer.compat.set_eval(interpreter, previous);
 }
 
@@ -320,18 +322,22 @@ static void lose_hook(void)
     }
 }
 
-static PyObject *eval_slow(PyThreadState *state, void *frame, int throwing,
-                           const struct py_function_slot *slot)
-{
-    PyObject *result;
+/* What becomes of a call. */
+enum verdict {
+    COUNTED, /* it was entered here and is to be left here */
+    PASSED,  /* it is none, or the profile hook sees to it */
+    DEEP,    /* the stack is short: the profile hook takes over */
+};
 
+static enum verdict begin_slowly(PyThreadState *state,
+                                 const struct py_function_slot *slot)
+{
     if (!py_thread.has_limits)
         find_stack_limit();
     forget_old_turn();
     if (*thread_hook(state) == profile_hook) {
         py_thread.profile_hook = true;
-        return stack_is_short() ? eval_deep(state, frame, throwing)
-                                : previous(state, frame, throwing);
+        return stack_is_short() ? DEEP : PASSED;
     }
     if (py_thread.profile_hook || py_thread.lost_hook) {
         lose_hook();
@@ -339,27 +345,15 @@ static PyObject *eval_slow(PyThreadState *state, void *frame, int throwing,
         if (new_threads > 0)
             new_threads--;
         choose_eval(state);
-        return previous(state, frame, throwing);
+        return PASSED;
     }
     if (stack_is_short())
-        return eval_deep(state, frame, throwing);
+        return DEEP;
     py_tracer_refresh();
     if (py_tracer_is_idle())
-        return previous(state, frame, throwing);
+        return PASSED;
     py_tracer_enter(PY_RECORDS_CALLS, slot->number);
-    result = previous(state, frame, throwing);
-    if (py_tracer.active)
-        leave();
-    return result;
-}
-
-static PyObject *eval_waiting(PyThreadState *state, void *frame, int throwing)
-{
-    PyObject *globals = *(PyObject **)((char *)frame + py_tracer.compat.frame_globals);
-
-    if (py_tracer.waiting_for_main && py_tracer_see_main(frame_code(frame), globals))
-        return eval_counting(state, frame, throwing);
-    return previous(state, frame, throwing);
+    return COUNTED;
 }
 
 /* Calling a generator function runs a frame that only makes the generator: no call of
@@ -378,8 +372,38 @@ static void hook_from_now_on(PyThreadState *state)
     hook_other_threads(state);
 }
 
-/* Whatever the running call is, RESULT is what it gives: by now recording may have stopped,
- * or begun elsewhere too. */
+/* FRAME is the main module's, which we waited for, and recording has begun. */
+static bool main_begins(void *frame)
+{
+    PyObject *globals = *(PyObject **)((char *)frame + py_tracer.compat.frame_globals);
+
+    return py_tracer.waiting_for_main &&
+           py_tracer_see_main(frame_code(frame), globals) && py_tracer.active;
+}
+
+static __attribute__((noinline)) enum verdict begin_any(PyThreadState *state,
+                                                        void *frame)
+{
+    struct lw_calls_thread *calls = py_tracer_only();
+    const struct py_function_slot *slot;
+
+    if (!calls && (py_tracer.active == 0 || py_tracer.in_timer) && !main_begins(frame))
+        return PASSED;
+    slot = py_tracer_function(frame_code(frame));
+    if (only_makes_generator(frame, slot))
+        return PASSED;
+    if (slot->role == PY_ROLE_HIDDEN && !hook_everything) {
+        hook_from_now_on(state);
+        calls = NULL;
+    }
+    if (!calls || py_thread.profile_hook || stack_is_short())
+        return begin_slowly(state, slot);
+    lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
+    return COUNTED;
+}
+
+/* Whatever the running call is, RESULT is what it gives: by now recording may have
+ * stopped, or begun elsewhere too. */
 static __attribute__((noinline)) PyObject *leave_any(PyObject *result)
 {
     if (py_tracer.active)
@@ -387,30 +411,23 @@ static __attribute__((noinline)) PyObject *leave_any(PyObject *result)
     return result;
 }
 
+/* This and eval_small() lie on the C stack under each Python call, which costs a recursion
+ * on 3.10 some of its depth (on 3.11 the hook takes over before, see eval_deep()): they
+ * keep nothing but their arguments, 32 bytes beside the interpreter's 417, and leave the
+ * rest to others. */
 static __attribute__((noinline)) PyObject *eval_any(PyThreadState *state, void *frame,
                                                     int throwing)
 {
-    struct lw_calls_thread *calls = py_tracer_only();
-    const struct py_function_slot *slot;
-
-    if (!calls && (py_tracer.active == 0 || py_tracer.in_timer))
-        return eval_waiting(state, frame, throwing);
-    slot = py_tracer_function(frame_code(frame));
-    if (only_makes_generator(frame, slot))
-        return previous(state, frame, throwing);
-    if (slot->role == PY_ROLE_HIDDEN && !hook_everything) {
-        hook_from_now_on(state);
-        calls = NULL;
+    switch (begin_any(state, frame)) {
+    case COUNTED: return leave_any(previous(state, frame, throwing));
+    case DEEP: return eval_deep(state, frame, throwing);
+    case PASSED: break;
     }
-    if (!calls || py_thread.profile_hook || stack_is_short())
-        return eval_slow(state, frame, throwing, slot);
-    lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
-    return leave_any(previous(state, frame, throwing));
+    return previous(state, frame, throwing);
 }
 
-/* The common paths of eval_any() and leave_any(): each calls nobody but at its end, so that
- * little has to be kept across calls (gcc 12 spills what the rare ones need, were they one
- * function). */
+/* The common paths of begin_any() and leave_any(): they call nobody but at their end, so
+ * that little has to be kept across calls. */
 static __attribute__((noinline)) PyObject *leave_counting(PyObject *result)
 {
     struct lw_calls_thread *calls = py_tracer_only();
@@ -422,7 +439,7 @@ static __attribute__((noinline)) PyObject *leave_counting(PyObject *result)
     return leave_any(result);
 }
 
-static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
+static inline __attribute__((always_inline)) bool begin_counting(void *frame)
 {
     struct lw_calls_thread *calls = py_tracer_only();
     const struct py_function_slot *slot;
@@ -430,13 +447,30 @@ static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
     if (__builtin_expect(!calls || !py_tracer.use_tsc || py_thread.profile_hook ||
                              stack_is_short(),
                          0))
-        return eval_any(state, frame, throwing);
+        return false;
     slot = py_functions_find(&py_tracer.functions, frame_code(frame));
     if (__builtin_expect(!slot || slot->role != PY_ROLE_PLAIN, 0) &&
         (!slot || slot->role != PY_ROLE_SUSPENDS || only_makes_generator(frame, slot)))
+        return false;
+    return lw_calls_try_enter(calls, slot->number, lw_ticks_now(true));
+}
+
+static __attribute__((noinline)) bool begin_apart(void *frame)
+{
+    return begin_counting(frame);
+}
+
+/* Where calls lie on the C stack anyway (3.10): 13 instructions more than the next one. */
+static PyObject *eval_small(PyThreadState *state, void *frame, int throwing)
+{
+    if (__builtin_expect(!begin_apart(frame), 0))
         return eval_any(state, frame, throwing);
-    if (__builtin_expect(!lw_calls_try_enter(calls, slot->number, lw_ticks_now(true)),
-                         0))
+    return leave_counting(previous(state, frame, throwing));
+}
+
+static PyObject *eval_fast(PyThreadState *state, void *frame, int throwing)
+{
+    if (__builtin_expect(!begin_counting(frame), 0))
         return eval_any(state, frame, throwing);
     return leave_counting(previous(state, frame, throwing));
 }
@@ -449,7 +483,8 @@ bool py_eval_start(bool c_calls)
     py_eval_function now =
         py_tracer.compat.get_eval(PyThreadState_GetInterpreter(state));
 
-    if (!py_tracer.hooked && now != eval_counting)
+    counting = py_tracer.compat.calls_are_inlined ? eval_fast : eval_small;
+    if (!py_tracer.hooked && now != counting)
         previous = now;
     /* What ran before us may have been specialised already. */
     if (py_tracer.compat.hides_getitem && !py_tracer.hooked &&

@@ -68,6 +68,33 @@ uint32_t py_tool_id_event(PyObject *events, const char *name)
     return PyErr_Occurred() ? 0 : (uint32_t)number;
 }
 
+/* CPython 3.13.0 loses the opcode events of code that has them already when a second tool
+ * comes to it: breakpoint(), which asks for them before it sets its trace function, would
+ * stop a line late. Asking once more brings them back. */
+static void renew_opcode_events(void)
+{
+    PyObject *type, *value, *traceback;
+    PyObject *frame = (PyObject *)PyEval_GetFrame(); /* borrowed */
+
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_XINCREF(frame);
+    while (frame && frame != Py_None) {
+        PyObject *wanted = PyObject_GetAttrString(frame, "f_trace_opcodes");
+        PyObject *caller = PyObject_GetAttrString(frame, "f_back");
+
+        if (wanted == Py_True &&
+            PyObject_SetAttrString(frame, "f_trace_opcodes", Py_False) == 0)
+            (void)PyObject_SetAttrString(frame, "f_trace_opcodes", Py_True);
+        PyErr_Clear();
+        Py_XDECREF(wanted);
+        Py_DECREF(frame);
+        frame = caller;
+    }
+    Py_XDECREF(frame);
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+}
+
 /* ---- one id ---------------------------------------------------------------------- */
 
 /* Have ID call our callbacks, or nobody. */
@@ -90,6 +117,7 @@ static bool take(int but)
             if (set_callbacks(ids[i], true) &&
                 call("set_events", "(iI)", ids[i], heard.mask)) {
                 held = ids[i];
+                renew_opcode_events();
                 return true;
             }
             PyErr_Clear();
@@ -207,6 +235,27 @@ static PyObject *on_free_tool_id(PyObject *self, PyObject *id)
     return result;
 }
 
+static union py_method set_trace;
+
+static PyObject *on_set_trace(PyObject *self, PyObject *function)
+{
+    PyObject *result = set_trace.tuple(self, function);
+
+    if (result && function != Py_None && held >= 0)
+        renew_opcode_events();
+    return result;
+}
+
+static void watch_set_trace(void)
+{
+    static const union py_method ours = { .tuple = on_set_trace };
+    PyObject *function = PySys_GetObject("settrace"); /* borrowed */
+
+    if (function)
+        py_patch_function(PY_PATCH_MONITORING, function, "settrace", METH_O, ours,
+                          &set_trace);
+}
+
 /* Where one of them is not as we know it, the program can see the id that we hold. */
 static void watch_program(void)
 {
@@ -266,8 +315,10 @@ bool py_tool_id_take(PyObject *const *callbacks, const uint32_t *bits, int count
                         "all tool ids of sys.monitoring are taken by other tools");
         return false;
     }
-    if (!is_wanted)
+    if (!is_wanted) {
         watch_program();
+        watch_set_trace();
+    }
     is_wanted = true;
     return true;
 }

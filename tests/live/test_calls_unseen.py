@@ -112,3 +112,51 @@ def test_a_program_that_takes_all_tool_ids_gets_them_and_it_is_said(
     counts = counts_in(lapwing, tmp_path, "prog.py")
     assert 500 + 10 < counts["leaf"][0] < 1320
     assert "shut ours out" in str(view(lapwing, tmp_path, "functions")["notes"])
+
+
+DEEP = """
+import os, sys, threading
+sys.setrecursionlimit(10**6)
+def down(n):
+    os.write(1, b"%d\\n" % n)
+    down(n + 1)
+threading.stack_size(4 << 20)
+threading.Thread(target=down, args=(1,)).start()
+"""
+
+
+def test_a_recursion_goes_nearly_as_deep(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    """On 3.10 each call takes C stack, and a hook around it a little more."""
+    if subprocess.check_output([python, "-V"], text=True)[7:12] != "3.10.":
+        return
+    script = tmp_path / "prog.py"
+    script.write_text(DEEP)
+    bare = subprocess.run([python, script], capture_output=True, timeout=60)
+    ours = run(lapwing, ["--", python, str(script)], tmp_path)
+    depths = [int(done.stdout.split()[-1]) for done in (bare, ours)]
+    assert depths[1] > 0.9 * depths[0]
+
+
+BREAKPOINT = """
+import sys
+def main():
+    x = 1
+    breakpoint()
+    x = 2
+main()
+"""
+
+
+def test_breakpoint_stops_where_it_would(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "prog.py"
+    script.write_text(BREAKPOINT)
+    bare = subprocess.run(
+        [python, script], input="w\nn\nc\n", capture_output=True, text=True, timeout=60
+    )
+    ours = run(lapwing, ["--", python, str(script)], tmp_path, input="w\nn\nc\n")
+    assert "main()" in bare.stdout
+    assert ours.stdout == bare.stdout
