@@ -166,7 +166,7 @@ static void take_again(void)
     PyErr_Restore(type, value, traceback);
 }
 
-static union py_method use_tool_id, free_tool_id, clear_tool_id, get_tool,
+static union py_method use_tool_id, free_tool_id, clear_tool_id, get_tool, all_events,
     register_callback, get_events, set_events, get_local_events, set_local_events;
 
 static PyObject *on_use_tool_id(PyObject *self, PyObject *const *args, Py_ssize_t count)
@@ -225,6 +225,30 @@ static PyObject *on_clear_tool_id(PyObject *self, PyObject *id)
     return clear_tool_id.tuple(self, id);
 }
 
+/* Its answer is a dict from an event's name to the tools that hear it, a bit each: without
+ * ours. */
+static PyObject *on_all_events(PyObject *self, PyObject *unused)
+{
+    PyObject *result = all_events.tuple(self, unused);
+    PyObject *names = result && held >= 0 ? PyDict_Keys(result) : NULL;
+    bool done = names != NULL;
+
+    for (Py_ssize_t i = 0; done && i < PyList_Size(names); i++) {
+        PyObject *name = PyList_GetItem(names, i); /* borrowed */
+        unsigned long tools = PyLong_AsUnsignedLong(PyDict_GetItem(result, name));
+        PyObject *others = PyLong_FromUnsignedLong(tools & ~(1ul << held));
+
+        done = others &&
+               (tools == 1ul << held ? PyDict_DelItem(result, name) == 0
+                                     : PyDict_SetItem(result, name, others) == 0);
+        Py_XDECREF(others);
+    }
+    if (names && !done)
+        Py_CLEAR(result);
+    Py_XDECREF(names);
+    return result;
+}
+
 static PyObject *on_free_tool_id(PyObject *self, PyObject *id)
 {
     PyObject *result;
@@ -268,6 +292,7 @@ static void watch_program(void)
         { "use_tool_id", METH_FASTCALL, { .plain = on_use_tool_id }, &use_tool_id },
         { "free_tool_id", METH_O, { .tuple = on_free_tool_id }, &free_tool_id },
         { "clear_tool_id", METH_O, { .tuple = on_clear_tool_id }, &clear_tool_id },
+        { "_all_events", METH_NOARGS, { .tuple = on_all_events }, &all_events },
         { "get_tool", METH_O, { .tuple = on_get_tool }, &get_tool },
         { "register_callback",
           METH_FASTCALL,

@@ -69,12 +69,14 @@ for i in range(-1, 8):
     print(ask(m.set_events, i, 1), ask(m.get_local_events, i, work.__code__))
     print(ask(m.set_local_events, i, work.__code__, 1))
     print(ask(m.register_callback, i, m.events.LINE, None), ask(m.get_tool, i, 1))
+print(m._all_events())
 started = [0] * 6
 for i in {order}:
     def count(*_, i=i): started[i] += 1
     print(ask(m.use_tool_id, i, f"tool {{i}}"), ask(m.get_tool, i), ask(m.get_events, i))
     print(ask(m.register_callback, i, m.events.PY_START, count))
     m.set_events(i, m.events.PY_START)
+    print(m._all_events())
     work(100)
     m.set_events(i, 0)
     if {frees}: m.free_tool_id(i)
