@@ -18,12 +18,14 @@ from lapwing._stats import Entry, Stats, make_entries, make_stats, say_losses
 P = ParamSpec("P")
 T = TypeVar("T")
 
+
 class Profile(agent.Calls):
     """Profile(timer=None, timeunit=0.0, subcalls=True, builtins=True, *, threads="all")
 
     Counts and times every call of the process, in every thread, each thread's calls
-    apart; with threads="this" those of the thread that enables it. timer is a function that returns the time, as a number of timeunit seconds
-    or, with timeunit 0, in seconds.
+    apart; with threads="this" those of the thread that enables it. timer is a
+    function that returns the time, as a number of timeunit seconds or, with timeunit
+    0, in seconds.
     """
 
     stats: Stats

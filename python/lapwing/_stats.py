@@ -61,9 +61,7 @@ def make_stats(totals: Totals) -> Stats:
         elif subcalls:
             # In a pair, pstats has all calls first and primitive ones second.
             from_name = label(functions, caller)
-            callers[from_name] = add(
-                callers.get(from_name), (calls, primitive, *times)
-            )
+            callers[from_name] = add(callers.get(from_name), (calls, primitive, *times))
     return stats
 
 
@@ -102,4 +100,6 @@ def make_entries(totals: Totals) -> list[Entry]:
 
 
 def say_losses(losses: list[int]) -> list[str]:
-    return [text.format(losses[cause]) for cause, text in LOSSES.items() if losses[cause]]
+    return [
+        text.format(losses[cause]) for cause, text in LOSSES.items() if losses[cause]
+    ]

@@ -27,8 +27,9 @@ import ctypes, sys
 free_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 freed = []
 free = free_type(freed.append)
-new = sys.version_info >= (3, 12)
-name = "PyUnstable_Eval_RequestCodeExtraIndex" if new else "_PyEval_RequestCodeExtraIndex"
+name = "_PyEval_RequestCodeExtraIndex"
+if sys.version_info >= (3, 12):
+    name = "PyUnstable_Eval_RequestCodeExtraIndex"
 request = getattr(ctypes.pythonapi, name)
 request.argtypes, request.restype = (free_type,), ctypes.c_ssize_t
 request(free)
@@ -73,7 +74,8 @@ print(m._all_events())
 started = [0] * 6
 for i in {order}:
     def count(*_, i=i): started[i] += 1
-    print(ask(m.use_tool_id, i, f"tool {{i}}"), ask(m.get_tool, i), ask(m.get_events, i))
+    print(ask(m.use_tool_id, i, f"tool {{i}}"), ask(m.get_tool, i))
+    print(ask(m.get_events, i))
     print(ask(m.register_callback, i, m.events.PY_START, count))
     m.set_events(i, m.events.PY_START)
     print(m._all_events())
@@ -107,7 +109,9 @@ def test_a_program_that_takes_all_tool_ids_gets_them_and_it_is_said(
 ) -> None:
     if not has_monitoring(python):
         return
-    code = OWN_TOOLS.format(order=range(6), frees=False) + "m.free_tool_id(2); work(500)"
+    code = (
+        OWN_TOOLS.format(order=range(6), frees=False) + "m.free_tool_id(2); work(500)"
+    )
     bare, ours = bare_and_recorded(lapwing, python, code, tmp_path)
     assert bare == ours
     # From the sixth on until one is free again nothing is seen.

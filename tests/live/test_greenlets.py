@@ -48,8 +48,7 @@ def run_code(python: str, code: str, folder: Path) -> str:
     return done.stdout
 
 
-# Two greenlets that hand over to each other in the midst of calls, started in the midst of
-# calls; and what each function must have as its callers.
+# Two greenlets that begin and hand over to each other in the midst of calls.
 ALTERNATE = """
 def leaf_a(): pass
 def leaf_b(): pass
