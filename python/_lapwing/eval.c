@@ -230,7 +230,7 @@ static void leave_builtin(PyObject *callable, int what)
 static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
 {
     (void)arg;
-    if (__builtin_expect(py_tracer.active == 0 || py_tracer.in_timer, 0))
+    if (__builtin_expect(py_tracer.active == 0 || py_thread.in_timer, 0))
         return 0;
     if (__builtin_expect(py_thread.hook_turn != hook_turn, 0))
         forget_old_turn();
@@ -387,7 +387,7 @@ static __attribute__((noinline)) enum verdict begin_any(PyThreadState *state,
     struct lw_calls_thread *calls = py_tracer_only();
     const struct py_function_slot *slot;
 
-    if (!calls && (py_tracer.active == 0 || py_tracer.in_timer) && !main_begins(frame))
+    if (!calls && (py_tracer.active == 0 || py_thread.in_timer) && !main_begins(frame))
         return PASSED;
     slot = py_tracer_function(frame_code(frame));
     if (only_makes_generator(frame, slot))

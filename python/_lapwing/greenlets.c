@@ -63,7 +63,7 @@ static LW_SELDOM void begin(struct pause *pause)
     uint64_t now = lw_ticks_now(py_tracer.use_tsc);
 
     memset(pause, 0, sizeof(*pause));
-    if (py_tracer.in_timer)
+    if (py_thread.in_timer)
         return;
     for (unsigned lane = py_tracer_find_lane(0, any); lane < py_tracer.lane_limit;
          lane = py_tracer_find_lane(lane + 1, any)) {

@@ -27,7 +27,7 @@ static void start_slowly(PyObject *code)
         Py_XDECREF(globals);
     }
     py_tracer_refresh();
-    if (py_tracer.active && !py_tracer.in_timer && !py_tracer_is_idle())
+    if (py_tracer.active && !py_thread.in_timer && !py_tracer_is_idle())
         py_tracer_enter(PY_RECORDS_CALLS, py_tracer_function(code)->number);
 }
 
@@ -50,7 +50,7 @@ static __attribute__((noinline)) PyObject *leave_any(enum py_records records, vo
 
     if (calls && py_tracer_is_key(lw_calls_function(calls), key))
         lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
-    else if (!py_tracer.in_timer && !py_tracer_is_idle())
+    else if (!py_thread.in_timer && !py_tracer_is_idle())
         py_tracer_leave_function(records, key);
     Py_RETURN_NONE;
 }
@@ -112,7 +112,7 @@ static PyMethodDef *builtin_definition(PyObject *callable, PyObject *first_argum
 /* Where it takes the long way. */
 static bool wants_builtins(void)
 {
-    return py_tracer.active_c != 0 && !py_tracer.in_timer && !py_tracer_is_idle();
+    return py_tracer.active_c != 0 && !py_thread.in_timer && !py_tracer_is_idle();
 }
 
 static PyObject *on_c_call(PyObject *tool, PyObject *const *args, size_t nargsf,

@@ -532,9 +532,9 @@ uint64_t py_tracer_timer_now(unsigned lane)
     double ticks = 0;
 
     PyErr_Fetch(&type, &value, &traceback);
-    py_tracer.in_timer = true;
+    py_thread.in_timer = true;
     reading = PyObject_CallObject(collector->timer, NULL);
-    py_tracer.in_timer = false;
+    py_thread.in_timer = false;
     if (reading)
         ticks = PyFloat_AsDouble(reading);
     Py_XDECREF(reading);

@@ -68,8 +68,7 @@ struct py_tracer {
     bool use_tsc;
     _Atomic bool is_session_on; /* see session.h */
     bool waiting_for_main;      /* the session starts with the program's first module */
-    bool in_timer; /* a caller's clock is running: not part of the profile */
-    bool hooked;   /* the hooks of this Python are in place */
+    bool hooked;                /* the hooks of this Python are in place */
     struct py_functions functions;
     struct py_compat compat;
     uint64_t start_ticks; /* one moment on both clocks, to know a tick's length */
@@ -102,6 +101,7 @@ struct py_thread {
     uint8_t name_tries; /* how often its name was looked for */
     uintptr_t
         slow_below;      /* stack addresses under this take the slow path; see eval.c */
+    bool in_timer;       /* a caller's clock is running: not part of the profile */
     uint32_t hook_depth; /* running calls that the profile hook entered */
     uint32_t hook_turn;  /* the recording that what is said of hooks here is of */
     bool is_listed;      /* in py_tracer.threads */

@@ -179,3 +179,24 @@ def test_only_all_and_this_are_known_threads(python: str, tmp_path: Path) -> Non
         "except ValueError as error: print(error)\n"
     )
     assert run_code(python, code, tmp_path) == "threads must be 'all' or 'this'\n"
+
+
+def test_a_clock_that_lets_other_threads_run_hides_none_of_their_calls(
+    python: str, tmp_path: Path
+) -> None:
+    code = (
+        WORK
+        + COUNT
+        + """
+import threading, time
+def clock():
+    time.sleep(0)
+    return time.perf_counter()
+p = lapwing.Profile(clock, builtins=False)
+with p:
+    ts = [threading.Thread(target=work, args=(300,)) for _ in range(4)]
+    [t.start() for t in ts]; [t.join() for t in ts]
+print(count(p), count(p, "clock"))
+"""
+    )
+    assert run_code(python, code, tmp_path) == "[1200] []\n"
