@@ -67,7 +67,8 @@ static LW_SELDOM void begin(struct pause *pause)
         return;
     for (unsigned lane = py_tracer_find_lane(0, any); lane < py_tracer.lane_limit;
          lane = py_tracer_find_lane(lane + 1, any)) {
-        struct lw_calls_thread *calls = py_tracer_place(lane);
+        uint64_t at = now;
+        struct lw_calls_thread *calls = py_tracer_place_at(lane, &at);
         struct part *part = calls ? add_part(pause) : NULL;
 
         if (!part)
@@ -75,7 +76,7 @@ static LW_SELDOM void begin(struct pause *pause)
         part->lane = lane;
         part->epoch = py_tracer.lanes[lane].epoch;
         part->calls = calls;
-        lw_calls_suspend(calls, py_tracer_now(lane, now), &part->branch);
+        lw_calls_suspend(calls, at, &part->branch);
     }
 }
 
@@ -85,9 +86,11 @@ static LW_SELDOM void end(struct pause *pause)
 
     for (unsigned i = 0; i < pause->count; i++) {
         struct part *part = get_part(pause, i);
+        uint64_t at = now;
 
-        if (py_tracer.lanes[part->lane].epoch == part->epoch)
-            lw_calls_resume(part->calls, py_tracer_now(part->lane, now), &part->branch);
+        if (py_tracer.lanes[part->lane].epoch == part->epoch &&
+            py_tracer_place_at(part->lane, &at) == part->calls)
+            lw_calls_resume(part->calls, at, &part->branch);
         else
             lw_calls_branch_release(&part->branch);
     }

@@ -329,16 +329,28 @@ void py_tracer_refresh(void)
     py_thread.only_epoch = py_tracer.only_epoch;
 }
 
+struct lw_calls_thread *py_tracer_place_at(unsigned lane, uint64_t *now)
+{
+    struct lw_calls_thread *calls = py_tracer_place(lane);
+    uint32_t epoch = py_tracer.lanes[lane].epoch;
+
+    if (!calls || !py_tracer.lanes[lane].has_timer)
+        return calls;
+    *now = py_tracer_timer_now(lane);
+    return py_tracer.lanes[lane].epoch == epoch ? calls : NULL;
+}
+
 void py_tracer_enter(enum py_records records, uint32_t function)
 {
     uint64_t now = lw_ticks_now(py_tracer.use_tsc);
 
     for (unsigned lane = py_tracer_find_lane(0, records); lane < py_tracer.lane_limit;
          lane = py_tracer_find_lane(lane + 1, records)) {
-        struct lw_calls_thread *calls = py_tracer_place(lane);
+        uint64_t at = now;
+        struct lw_calls_thread *calls = py_tracer_place_at(lane, &at);
 
         if (calls)
-            lw_calls_enter(calls, function, py_tracer_now(lane, now));
+            lw_calls_enter(calls, function, at);
     }
 }
 
@@ -348,10 +360,11 @@ void py_tracer_leave(enum py_records records)
 
     for (unsigned lane = py_tracer_find_lane(0, records); lane < py_tracer.lane_limit;
          lane = py_tracer_find_lane(lane + 1, records)) {
-        struct lw_calls_thread *calls = py_tracer_place(lane);
+        uint64_t at = now;
+        struct lw_calls_thread *calls = py_tracer_place_at(lane, &at);
 
         if (calls)
-            lw_calls_leave(calls, py_tracer_now(lane, now));
+            lw_calls_leave(calls, at);
     }
 }
 
@@ -361,17 +374,18 @@ void py_tracer_leave_function(enum py_records records, void *key)
 
     for (unsigned lane = py_tracer_find_lane(0, records); lane < py_tracer.lane_limit;
          lane = py_tracer_find_lane(lane + 1, records)) {
-        struct lw_calls_thread *calls = py_tracer_place(lane);
+        uint64_t at = now;
+        struct lw_calls_thread *calls = py_tracer_place_at(lane, &at);
         uint32_t function = calls ? lw_calls_function(calls) : LW_FUNCTION_ROOT;
 
         if (py_tracer_is_key(function, key)) {
-            lw_calls_leave(calls, py_tracer_now(lane, now));
+            lw_calls_leave(calls, at);
         } else if (function != LW_FUNCTION_ROOT) {
             const struct py_function_slot *slot =
                 py_functions_find(&py_tracer.functions, key);
 
             lw_calls_leave_through(calls, slot ? slot->number : LW_FUNCTION_UNKNOWN,
-                                   py_tracer_now(lane, now));
+                                   at);
         }
     }
 }
@@ -468,6 +482,8 @@ void py_collector_stop(struct py_collector *collector)
     if (collector->lane < 0)
         return;
     now = collector_now(collector);
+    if (collector->lane != (int)lane)
+        return; /* another thread has stopped it while its clock ran */
     silence_lane(&py_tracer.lanes[lane]);
     pthread_mutex_lock(&py_tracer.lock);
     for (struct py_place *place = collector->places; place; place = place->next)
@@ -526,22 +542,26 @@ bool py_tracer_see_main(PyObject *code, PyObject *globals)
  * profile; one that fails or gives no number stands still. */
 uint64_t py_tracer_timer_now(unsigned lane)
 {
-    struct py_collector *collector = py_tracer.lanes[lane].collector;
+    const struct py_collector *collector = py_tracer.lanes[lane].collector;
+    double unit_s = collector->timer_unit_s;
+    PyObject *timer = collector->timer;
     PyObject *type, *value, *traceback;
     PyObject *reading;
     double ticks = 0;
 
     PyErr_Fetch(&type, &value, &traceback);
+    Py_INCREF(timer);
     py_thread.in_timer = true;
-    reading = PyObject_CallObject(collector->timer, NULL);
+    reading = PyObject_CallObject(timer, NULL);
     py_thread.in_timer = false;
+    Py_DECREF(timer);
     if (reading)
         ticks = PyFloat_AsDouble(reading);
     Py_XDECREF(reading);
     if (PyErr_Occurred())
         PyErr_Clear();
     PyErr_Restore(type, value, traceback);
-    return (uint64_t)(int64_t)(collector->timer_unit_s > 0 ? ticks : ticks * 1e9);
+    return (uint64_t)(int64_t)(unit_s > 0 ? ticks : ticks * 1e9);
 }
 
 /* ---- fork ------------------------------------------------------------------------ */

@@ -211,12 +211,9 @@ static inline bool py_tracer_is_idle(void)
     return py_thread.only_epoch == py_tracer.only_epoch && !py_thread.only;
 }
 
-static inline uint64_t py_tracer_now(unsigned lane, uint64_t now)
-{
-    if (__builtin_expect(py_tracer.lanes[lane].has_timer, 0))
-        return py_tracer_timer_now(lane);
-    return now;
-}
+/* The calling thread's place in LANE; *NOW, the common clock's, becomes what the lane's own
+ * says. That may run any code: NULL also where the lane is another's by now. */
+struct lw_calls_thread *py_tracer_place_at(unsigned lane, uint64_t *now);
 
 static inline const struct py_function_slot *py_tracer_function(PyObject *code)
 {

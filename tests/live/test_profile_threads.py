@@ -200,3 +200,27 @@ print(count(p), count(p, "clock"))
 """
     )
     assert run_code(python, code, tmp_path) == "[1200] []\n"
+
+
+def test_a_profile_may_go_while_its_clock_runs(python: str, tmp_path: Path) -> None:
+    code = (
+        WORK
+        + """
+import threading, time
+def clock():
+    time.sleep(0)
+    return time.perf_counter()
+stop = False
+def keep_calling():
+    while not stop: leaf()
+ts = [threading.Thread(target=keep_calling) for _ in range(3)]
+[t.start() for t in ts]
+for _ in range(200):
+    p = lapwing.Profile(clock, builtins=False)
+    p.enable(); time.sleep(0); p.disable()
+    del p
+stop = True
+[t.join() for t in ts]
+"""
+    )
+    assert run_code(python, code, tmp_path) == ""
