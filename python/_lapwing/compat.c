@@ -106,17 +106,13 @@ bool py_compat_load(struct py_compat *compat, const char **reason)
     }
     compat->monitoring = compat->minor >= 12;
 
-    find(&compat->request_extra, "PyUnstable_Eval_RequestCodeExtraIndex",
-         "_PyEval_RequestCodeExtraIndex");
-    find(&compat->set_extra, "PyUnstable_Code_SetExtra", "_PyCode_SetExtra");
     find(&compat->code_line, "PyCode_Addr2Line", NULL);
     if (compat->minor < sizeof(frame_layouts) / sizeof(frame_layouts[0]))
         compat->frames = &frame_layouts[compat->minor];
     find(&compat->type_lookup, "_PyType_Lookup", NULL);
     find(&compat->code_type, "PyCode_Type", NULL);
     find(&compat->method_descriptor_type, "PyMethodDescr_Type", NULL);
-    if (!compat->request_extra || !compat->set_extra || !compat->code_type ||
-        !compat->method_descriptor_type) {
+    if (!compat->code_type || !compat->method_descriptor_type) {
         *reason = "this Python hides the functions that Lapwing needs";
         return false;
     }

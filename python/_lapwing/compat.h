@@ -69,10 +69,6 @@ struct py_compat {
         calls_are_inlined; /* 3.11: a Python call takes no C stack unless PEP 523 is on */
     bool hides_getitem;    /* early 3.11: a[i] calls __getitem__ behind PEP 523 */
 
-    /* To hear when a code object dies. */
-    Py_ssize_t (*request_extra)(void (*free_extra)(void *extra));
-    int (*set_extra)(PyObject *code, Py_ssize_t index, void *extra);
-
     /* Of the own thread's frames, without the GIL too; NULL: not known of this Python. */
     const struct py_frame_layout *frames;
     int (*code_line)(PyObject *code, int offset); /* reads and nothing else; or NULL */
@@ -98,6 +94,7 @@ static inline PyMethodDef *py_descriptor_definition(PyObject *descriptor)
  * of 3.10 to 3.15 (GIL builds); py_patch_works() sees whether it is so. */
 enum py_type_slot {
     PY_SLOT_NAME = 24, /* const char *: of a class made by Python code, its bare name */
+    PY_SLOT_DEALLOC = 48,
     PY_SLOT_CALL = 128,
     PY_SLOT_GET = 144, /* of an attribute */
     PY_SLOT_INIT = 296,

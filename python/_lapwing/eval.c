@@ -24,14 +24,18 @@
 #include <pthread.h>
 
 static py_eval_function previous; /* what evaluated frames before us: called for each */
+static py_eval_function counting; /* ours */
 static bool hook_everything;      /* every thread is hooked */
 static bool must_hook;            /* even without builtins: a[i] passes us by */
 static unsigned deep_threads;     /* that handed over to the profile hook */
 static unsigned new_threads;      /* started and not hooked yet */
 static bool hook_is_contested;    /* the program sets profile functions too */
 static unsigned event_count;      /* of the profile hook, to look around now and then */
+static uint32_t hook_turn = 1;    /* grows when the hooks are taken away: what a thread
+                                   * has noted of them is void then */
 
-static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing);
+static PyObject *eval_small(PyThreadState *state, void *frame, int throwing);
+static PyObject *eval_fast(PyThreadState *state, void *frame, int throwing);
 static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value);
 
 enum { LOOK_AROUND_EVERY = 4096 };
@@ -83,22 +87,23 @@ static void set_hook(PyThreadState *state, bool on)
     PyErr_Restore(type, value, traceback);
 }
 
-static void count_lost(enum lw_agent_loss cause)
+static void forget_old_turn(void)
 {
-    for (unsigned lanes = py_tracer.active; lanes; lanes &= lanes - 1) {
-        struct lw_calls_thread *calls = py_tracer_place((unsigned)__builtin_ctz(lanes));
-
-        if (calls)
-            lw_region_count_lost(calls->region, cause);
-    }
+    if (py_thread.hook_turn == hook_turn)
+        return;
+    py_thread.hook_turn = hook_turn;
+    py_thread.profile_hook = false;
+    py_thread.lost_hook = false;
+    py_thread.hook_depth = 0;
 }
 
 /* Hook the calling thread; false: the program has a profile function of its own, which
- * keeps its place. */
+ * keeps its place, and Python calls are counted by the evaluation function. */
 static bool hook_this_thread(PyThreadState *state)
 {
     if (*thread_hook(state) != NULL && *thread_hook(state) != profile_hook) {
-        count_lost(LW_LOST_HOOKED);
+        py_tracer_count_lost(LW_LOST_HOOKED);
+        hook_is_contested = true;
         return false;
     }
     set_hook(state, true);
@@ -128,17 +133,6 @@ static const struct py_function_slot *builtin_slot(PyObject *callable)
                                     PyCFunction_GetSelf(callable));
 }
 
-/* Threads that C code made come without start_new_thread. */
-static void hook_other_threads(PyThreadState *state)
-{
-    PyThreadState *other =
-        py_tracer.compat.first_thread(PyThreadState_GetInterpreter(state));
-
-    for (; other; other = py_tracer.compat.next_thread(other))
-        if (*thread_hook(other) == NULL)
-            set_hook(other, true);
-}
-
 /* Our own evaluation function or the one before it, whichever is needed now. Where
  * another sits on ours (torch.compile's), ours stays under it and hands through. */
 static void choose_eval(PyThreadState *state)
@@ -151,39 +145,62 @@ static void choose_eval(PyThreadState *state)
                    hook_is_contested);
 
     if (wanted && now == previous)
-        py_tracer.compat.set_eval(interpreter, eval_counting);
-    else if (!wanted && now == eval_counting)
+        py_tracer.compat.set_eval(interpreter, counting);
+    else if (!wanted && now == counting)
         py_tracer.compat.set_eval(interpreter, previous);
 }
 
-/* Enter and leave in the one lane there usually is, or in all of LANES. */
-static void enter(unsigned lanes, uint32_t function)
+/* Those that ran before us, and those that C code made: they come without
+ * start_new_thread. Each sees to what changed before it counts its next call. */
+static void hook_other_threads(PyThreadState *state)
+{
+    PyThreadState *other =
+        py_tracer.compat.first_thread(PyThreadState_GetInterpreter(state));
+    bool was_contested = hook_is_contested;
+
+    for (; other; other = py_tracer.compat.next_thread(other)) {
+        if (*thread_hook(other) == NULL) {
+            set_hook(other, true);
+            py_tracer.only_epoch++;
+        } else if (*thread_hook(other) != profile_hook) {
+            hook_is_contested = true;
+        }
+    }
+    if (hook_is_contested && !was_contested) {
+        py_tracer.only_epoch++;
+        choose_eval(state);
+    }
+}
+
+/* Enter and leave in the one lane there usually is, or in all that record RECORDS. */
+static void enter(enum py_records records, uint32_t function)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
     if (__builtin_expect(calls != NULL, 1)) {
-        lw_calls_enter(calls, function, lw_ticks_now(py_tracer.use_tsc));
-    } else {
+        if (records == PY_RECORDS_CALLS || py_thread.only_c)
+            lw_calls_enter(calls, function, lw_ticks_now(py_tracer.use_tsc));
+    } else if (!py_tracer_is_idle()) {
         py_tracer_refresh();
-        py_tracer_enter(lanes, function);
+        py_tracer_enter(records, function);
     }
 }
 
-static void leave(unsigned lanes)
+static void leave(void)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
     if (__builtin_expect(calls != NULL, 1))
         lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
-    else
-        py_tracer_leave(lanes);
+    else if (!py_tracer_is_idle())
+        py_tracer_leave(PY_RECORDS_CALLS);
 }
 
-static void enter_builtin(unsigned lanes, const struct py_function_slot *slot)
+static void enter_builtin(const struct py_function_slot *slot)
 {
     /* What sets another hook may never return to this one: it gets no call. */
-    if (lanes && slot->role != PY_ROLE_SETS_HOOK)
-        enter(lanes, slot->number);
+    if (py_tracer.active_c && slot->role != PY_ROLE_SETS_HOOK)
+        enter(PY_RECORDS_C_CALLS, slot->number);
     if (slot->role == PY_ROLE_PLAIN)
         return;
     if (slot->role == PY_ROLE_STARTS_THREAD)
@@ -193,16 +210,16 @@ static void enter_builtin(unsigned lanes, const struct py_function_slot *slot)
     choose_eval(PyThreadState_Get());
 }
 
-static void leave_builtin(unsigned lanes, PyObject *callable, int what)
+static void leave_builtin(PyObject *callable, int what)
 {
     void *key = PY_BUILTIN_KEY(py_builtin_definition(callable));
     struct lw_calls_thread *calls = py_tracer_only();
     const struct py_function_slot *slot;
 
-    if (lanes && calls && py_tracer_is_key(lw_calls_function(calls), key))
+    if (calls && py_tracer_is_key(lw_calls_function(calls), key))
         lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
-    else if (lanes)
-        py_tracer_leave_function(lanes, key);
+    else if (py_tracer.active_c && !py_tracer_is_idle())
+        py_tracer_leave_function(PY_RECORDS_C_CALLS, key);
     slot = what == PY_TRACE_C_EXCEPTION ? builtin_slot(callable) : NULL;
     if (slot && slot->role == PY_ROLE_STARTS_THREAD) {
         new_threads--;
@@ -212,13 +229,12 @@ static void leave_builtin(unsigned lanes, PyObject *callable, int what)
 
 static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
 {
-    unsigned lanes = py_tracer.active;
-    unsigned c_lanes = py_tracer.active_c;
-
     (void)arg;
-    py_thread.profile_hook = true; /* another thread may have hooked this one */
-    if (__builtin_expect(lanes == 0 || py_tracer.in_timer, 0))
+    if (__builtin_expect(py_tracer.active == 0 || py_thread.in_timer, 0))
         return 0;
+    if (__builtin_expect(py_thread.hook_turn != hook_turn, 0))
+        forget_old_turn();
+    py_thread.profile_hook = true; /* another thread may have hooked this one */
     switch (what) {
     case PY_TRACE_CALL:
         if (py_thread.hook_depth == 0 && deep_threads == 0 && !hook_everything) {
@@ -228,24 +244,25 @@ static int profile_hook(PyObject *arg, void *frame, int what, PyObject *value)
             break;
         }
         py_thread.hook_depth++;
-        enter(lanes, py_tracer_function(frame_code(inner_frame(frame)))->number);
+        enter(PY_RECORDS_CALLS,
+              py_tracer_function(frame_code(inner_frame(frame)))->number);
         if (__builtin_expect(++event_count % LOOK_AROUND_EVERY == 0, 0))
             hook_other_threads(PyThreadState_Get());
         break;
     case PY_TRACE_RETURN:
         if (py_thread.hook_depth > 0) {
             py_thread.hook_depth--;
-            leave(lanes);
+            leave();
         }
         break;
     case PY_TRACE_C_CALL:
         if (PyCFunction_Check(value))
-            enter_builtin(c_lanes, builtin_slot(value));
+            enter_builtin(builtin_slot(value));
         break;
     case PY_TRACE_C_RETURN:
     case PY_TRACE_C_EXCEPTION:
         if (PyCFunction_Check(value))
-            leave_builtin(c_lanes, value, what);
+            leave_builtin(value, what);
         break;
     default: break;
     }
@@ -288,56 +305,55 @@ static void lose_hook(void)
     const struct py_function_slot *slot;
 
     if (py_thread.profile_hook)
-        count_lost(LW_LOST_HOOKED);
+        py_tracer_count_lost(LW_LOST_HOOKED);
     py_thread.profile_hook = false;
     py_thread.lost_hook = true;
     py_thread.only_epoch = 0;
     py_thread.hook_depth = 0;
     slot = code ? py_functions_find(&py_tracer.functions, code) : NULL;
     Py_XDECREF(code);
-    for (unsigned lanes = py_tracer.active; slot && lanes; lanes &= lanes - 1) {
-        struct lw_calls_thread *calls = py_tracer_place((unsigned)__builtin_ctz(lanes));
+    for (unsigned lane = py_tracer_find_lane(0, PY_RECORDS_CALLS);
+         slot && lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, PY_RECORDS_CALLS)) {
+        struct lw_calls_thread *calls = py_tracer_place(lane);
 
         if (calls)
             lw_calls_leave_to(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
     }
 }
 
-static PyObject *eval_slow(PyThreadState *state, void *frame, int throwing,
-                           const struct py_function_slot *slot)
-{
-    PyObject *result;
+/* What becomes of a call. */
+enum verdict {
+    COUNTED, /* it was entered here and is to be left here */
+    PASSED,  /* it is none, or the profile hook sees to it */
+    DEEP,    /* the stack is short: the profile hook takes over */
+};
 
+static enum verdict begin_slowly(PyThreadState *state,
+                                 const struct py_function_slot *slot)
+{
     if (!py_thread.has_limits)
         find_stack_limit();
-    if (py_thread.profile_hook && *thread_hook(state) == profile_hook)
-        return stack_is_short() ? eval_deep(state, frame, throwing)
-                                : previous(state, frame, throwing);
+    forget_old_turn();
+    if (*thread_hook(state) == profile_hook) {
+        py_thread.profile_hook = true;
+        return stack_is_short() ? DEEP : PASSED;
+    }
     if (py_thread.profile_hook || py_thread.lost_hook) {
         lose_hook();
     } else if (hook_everything && hook_this_thread(state)) {
         if (new_threads > 0)
             new_threads--;
         choose_eval(state);
-        return previous(state, frame, throwing);
+        return PASSED;
     }
     if (stack_is_short())
-        return eval_deep(state, frame, throwing);
+        return DEEP;
     py_tracer_refresh();
-    py_tracer_enter(py_tracer.active, slot->number);
-    result = previous(state, frame, throwing);
-    if (py_tracer.active)
-        py_tracer_leave(py_tracer.active);
-    return result;
-}
-
-static PyObject *eval_waiting(PyThreadState *state, void *frame, int throwing)
-{
-    PyObject *globals = *(PyObject **)((char *)frame + py_tracer.compat.frame_globals);
-
-    if (py_tracer.waiting_for_main && py_tracer_see_main(frame_code(frame), globals))
-        return eval_counting(state, frame, throwing);
-    return previous(state, frame, throwing);
+    if (py_tracer_is_idle())
+        return PASSED;
+    py_tracer_enter(PY_RECORDS_CALLS, slot->number);
+    return COUNTED;
 }
 
 /* Calling a generator function runs a frame that only makes the generator: no call of
@@ -356,39 +372,62 @@ static void hook_from_now_on(PyThreadState *state)
     hook_other_threads(state);
 }
 
-/* Whatever the running call is, RESULT is what it gives: by now recording may have stopped,
- * or begun elsewhere too. */
-static __attribute__((noinline)) PyObject *leave_any(PyObject *result)
+/* FRAME is the main module's, which we waited for, and recording has begun. */
+static bool main_begins(void *frame)
 {
-    if (py_tracer.active)
-        leave(py_tracer.active);
-    return result;
+    PyObject *globals = *(PyObject **)((char *)frame + py_tracer.compat.frame_globals);
+
+    return py_tracer.waiting_for_main &&
+           py_tracer_see_main(frame_code(frame), globals) && py_tracer.active;
 }
 
-static __attribute__((noinline)) PyObject *eval_any(PyThreadState *state, void *frame,
-                                                    int throwing)
+static __attribute__((noinline)) enum verdict begin_any(PyThreadState *state,
+                                                        void *frame)
 {
     struct lw_calls_thread *calls = py_tracer_only();
     const struct py_function_slot *slot;
 
-    if (!calls && (py_tracer.active == 0 || py_tracer.in_timer))
-        return eval_waiting(state, frame, throwing);
+    if (!calls && (py_tracer.active == 0 || py_thread.in_timer) && !main_begins(frame))
+        return PASSED;
     slot = py_tracer_function(frame_code(frame));
     if (only_makes_generator(frame, slot))
-        return previous(state, frame, throwing);
+        return PASSED;
     if (slot->role == PY_ROLE_HIDDEN && !hook_everything) {
         hook_from_now_on(state);
         calls = NULL;
     }
     if (!calls || py_thread.profile_hook || stack_is_short())
-        return eval_slow(state, frame, throwing, slot);
+        return begin_slowly(state, slot);
     lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
-    return leave_any(previous(state, frame, throwing));
+    return COUNTED;
 }
 
-/* The common paths of eval_any() and leave_any(): each calls nobody but at its end, so that
- * little has to be kept across calls (gcc 12 spills what the rare ones need, were they one
- * function). */
+/* Whatever the running call is, RESULT is what it gives: by now recording may have
+ * stopped, or begun elsewhere too. */
+static __attribute__((noinline)) PyObject *leave_any(PyObject *result)
+{
+    if (py_tracer.active)
+        leave();
+    return result;
+}
+
+/* This and eval_small() lie on the C stack under each Python call, which costs a recursion
+ * on 3.10 some of its depth (on 3.11 the hook takes over before, see eval_deep()): they
+ * keep nothing but their arguments, 32 bytes beside the interpreter's 417, and leave the
+ * rest to others. */
+static __attribute__((noinline)) PyObject *eval_any(PyThreadState *state, void *frame,
+                                                    int throwing)
+{
+    switch (begin_any(state, frame)) {
+    case COUNTED: return leave_any(previous(state, frame, throwing));
+    case DEEP: return eval_deep(state, frame, throwing);
+    case PASSED: break;
+    }
+    return previous(state, frame, throwing);
+}
+
+/* The common paths of begin_any() and leave_any(): they call nobody but at their end, so
+ * that little has to be kept across calls. */
 static __attribute__((noinline)) PyObject *leave_counting(PyObject *result)
 {
     struct lw_calls_thread *calls = py_tracer_only();
@@ -400,7 +439,7 @@ static __attribute__((noinline)) PyObject *leave_counting(PyObject *result)
     return leave_any(result);
 }
 
-static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
+static inline __attribute__((always_inline)) bool begin_counting(void *frame)
 {
     struct lw_calls_thread *calls = py_tracer_only();
     const struct py_function_slot *slot;
@@ -408,13 +447,30 @@ static PyObject *eval_counting(PyThreadState *state, void *frame, int throwing)
     if (__builtin_expect(!calls || !py_tracer.use_tsc || py_thread.profile_hook ||
                              stack_is_short(),
                          0))
-        return eval_any(state, frame, throwing);
+        return false;
     slot = py_functions_find(&py_tracer.functions, frame_code(frame));
     if (__builtin_expect(!slot || slot->role != PY_ROLE_PLAIN, 0) &&
         (!slot || slot->role != PY_ROLE_SUSPENDS || only_makes_generator(frame, slot)))
+        return false;
+    return lw_calls_try_enter(calls, slot->number, lw_ticks_now(true));
+}
+
+static __attribute__((noinline)) bool begin_apart(void *frame)
+{
+    return begin_counting(frame);
+}
+
+/* Where calls lie on the C stack anyway (3.10): 13 instructions more than the next one. */
+static PyObject *eval_small(PyThreadState *state, void *frame, int throwing)
+{
+    if (__builtin_expect(!begin_apart(frame), 0))
         return eval_any(state, frame, throwing);
-    if (__builtin_expect(!lw_calls_try_enter(calls, slot->number, lw_ticks_now(true)),
-                         0))
+    return leave_counting(previous(state, frame, throwing));
+}
+
+static PyObject *eval_fast(PyThreadState *state, void *frame, int throwing)
+{
+    if (__builtin_expect(!begin_counting(frame), 0))
         return eval_any(state, frame, throwing);
     return leave_counting(previous(state, frame, throwing));
 }
@@ -427,15 +483,20 @@ bool py_eval_start(bool c_calls)
     py_eval_function now =
         py_tracer.compat.get_eval(PyThreadState_GetInterpreter(state));
 
-    if (!py_tracer.hooked && now != eval_counting)
+    counting = py_tracer.compat.calls_are_inlined ? eval_fast : eval_small;
+    if (!py_tracer.hooked && now != counting)
         previous = now;
     /* What ran before us may have been specialised already. */
     if (py_tracer.compat.hides_getitem && !py_tracer.hooked &&
         !py_tracer.waiting_for_main)
         must_hook = true;
     hook_everything = c_calls || must_hook;
-    if (hook_everything && py_tracer.active && !py_thread.profile_hook)
-        hook_this_thread(state);
+    forget_old_turn();
+    if (hook_everything && py_tracer.active) {
+        if (*thread_hook(state) != profile_hook)
+            hook_this_thread(state);
+        hook_other_threads(state);
+    }
     choose_eval(state);
     return true;
 }
@@ -453,8 +514,6 @@ void py_eval_stop(void)
     for (; other; other = py_tracer.compat.next_thread(other))
         if (*thread_hook(other) == profile_hook)
             set_hook(other, false);
-    py_thread.profile_hook = false;
-    py_thread.lost_hook = false;
-    py_thread.hook_depth = 0;
+    hook_turn++;
     choose_eval(state);
 }

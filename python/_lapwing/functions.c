@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "patch.h"
+
 enum {
     FIRST_SLOTS = 1 << 12,
     MOST_FUNCTIONS = 1 << 18, /* a program with more shows the rest as unknown */
@@ -15,8 +17,9 @@ enum {
 static const struct py_function_slot unknown_slot = { NULL, LW_FUNCTION_UNKNOWN,
                                                       PY_ROLE_PLAIN };
 
-/* The free function of co_extra gets nothing but the number, so it needs this. */
-static struct py_functions *the_functions;
+static struct py_functions *the_functions; /* a slot of a type gets nothing else */
+static PyInterpreterState *our_interpreter;
+static destructor free_code; /* the code type's own; NULL: deaths are not heard */
 
 static bool grow(void *array, uint32_t *capacity, uint32_t need, size_t item_size)
 {
@@ -70,21 +73,46 @@ static bool make_room(struct py_functions *functions)
     return true;
 }
 
-static void code_died(void *extra)
+static void forget_code(struct py_functions *functions, PyObject *code)
 {
-    struct py_functions *functions = the_functions;
-    uint32_t number = (uint32_t)(uintptr_t)extra;
-    struct py_function *function = &functions->list[number];
-    struct py_function_slot *slot;
+    struct py_function_slot *slot =
+        (struct py_function_slot *)py_functions_find(functions, code);
+    struct py_function *function;
 
-    if (number == 0) /* only somebody else's extra was there: dynamo's */
+    if (!slot)
         return;
-    slot = (struct py_function_slot *)py_functions_find(functions, function->key);
-    if (slot)
-        slot->key = PY_SLOT_FREED;
+    function = &functions->list[slot->number];
+    slot->key = PY_SLOT_FREED;
     function->key = NULL;
     function->next_dead = functions->labels[function->label].first_dead;
-    functions->labels[function->label].first_dead = number;
+    functions->labels[function->label].first_dead =
+        (uint32_t)(function - functions->list);
+}
+
+/* Another interpreter may have a lock of its own, and none of its code is here. */
+static void code_dies(PyObject *code)
+{
+    if (PyInterpreterState_Get() == our_interpreter)
+        forget_code(the_functions, code);
+    free_code(code);
+}
+
+/* From here on the code type frees its objects through us. Its objects have a place for
+ * such things (co_extra), but whoever has a number there is told of the death of every
+ * object that anybody put something on: a free function of the program's own would be
+ * called for code that it never met, and at exit perhaps when it is gone itself. */
+static void hear_deaths(struct py_functions *functions)
+{
+    PyTypeObject *type = functions->compat->code_type;
+    void *now = PyType_GetSlot(type, Py_tp_dealloc);
+
+    the_functions = functions;
+    our_interpreter = PyInterpreterState_Get();
+    if (now != py_patch_get_slot(type, PY_SLOT_DEALLOC))
+        return;
+    memcpy(&free_code, &now, sizeof(free_code));
+    if (!py_patch_set_slot(type, PY_SLOT_DEALLOC, (void *)code_dies))
+        free_code = NULL;
 }
 
 bool py_functions_init(struct py_functions *functions, const struct py_compat *compat)
@@ -95,8 +123,7 @@ bool py_functions_init(struct py_functions *functions, const struct py_compat *c
     functions->slots = calloc(FIRST_SLOTS, sizeof(*functions->slots));
     functions->slot_mask = FIRST_SLOTS - 1;
     functions->label_index = PyDict_New();
-    functions->extra_index = compat->request_extra(code_died);
-    if (!functions->slots || !functions->label_index || functions->extra_index < 0 ||
+    if (!functions->slots || !functions->label_index ||
         !lw_names_init(&functions->names) ||
         !grow(&functions->list, &functions->capacity, 1, sizeof(*functions->list))) {
         if (!PyErr_Occurred())
@@ -104,7 +131,6 @@ bool py_functions_init(struct py_functions *functions, const struct py_compat *c
         return false;
     }
     memset(&functions->list[0], 0, sizeof(functions->list[0]));
-    the_functions = functions;
     return true;
 }
 
@@ -310,12 +336,15 @@ const struct py_function_slot *py_functions_add_code(struct py_functions *functi
     name = PyObject_GetAttrString(code, "co_name");
     line = attribute_number(code, "co_firstlineno");
     if (file && name && make_room(functions)) {
+        if (!the_functions)
+            hear_deaths(functions);
         number = take_number(functions, file, (uint32_t)line, name, LW_NAME_PYTHON);
-        if (number && functions->compat->set_extra(code, functions->extra_index,
-                                                   (void *)(uintptr_t)number) == 0) {
+        if (number) {
             struct py_function_slot fresh = { code, number,
                                               code_role(functions, code, name) };
 
+            if (!free_code)
+                Py_INCREF(code); /* or another could get its address unheard */
             functions->list[number].key = code;
             slot = put_slot(functions, fresh);
         }

@@ -3,7 +3,7 @@
  *
  * A Python function is its code object, a builtin its PyMethodDef. We hold no reference
  * to a code object (a program that compiles in a loop must not grow because it is
- * watched): its death is heard through co_extra, and its number goes to the next code
+ * watched): its type tells us of its death, and its number goes to the next code
  * with the same file, line and name. Two that live at once and print alike (lambdas on
  * a line) have numbers of their own, told apart by `variant`.
  *
@@ -60,7 +60,6 @@ struct py_functions {
     uint32_t label_capacity;
     PyObject *label_index; /* dict: (file, line, name, kind) -> index + 1 */
 
-    Py_ssize_t extra_index;         /* of co_extra */
     const struct py_compat *compat; /* borrowed */
     struct lw_names names;
 };

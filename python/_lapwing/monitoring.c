@@ -5,13 +5,10 @@
  * those cProfile uses, so what counts as a call is the same: a generator is entered
  * and left each time it runs. */
 
+#include "tool_id.h"
 #include "tracer.h"
 
 #include <structmember.h>
-
-/* Tool ids that no other kind of tool is told to use come first; 2 is cProfile's, and a
- * program that starts cProfile itself must still find it free. */
-static const int tool_ids[] = { 3, 4, 5, 1, 0, 2 };
 
 struct callback {
     PyObject_HEAD py_vectorcall call; /* found by __vectorcalloffset__ */
@@ -30,8 +27,8 @@ static void start_slowly(PyObject *code)
         Py_XDECREF(globals);
     }
     py_tracer_refresh();
-    if (py_tracer.active && !py_tracer.in_timer)
-        py_tracer_enter(py_tracer.active, py_tracer_function(code)->number);
+    if (py_tracer.active && !py_thread.in_timer && !py_tracer_is_idle())
+        py_tracer_enter(PY_RECORDS_CALLS, py_tracer_function(code)->number);
 }
 
 static __attribute__((noinline)) PyObject *start_any(PyObject *code)
@@ -46,15 +43,15 @@ static __attribute__((noinline)) PyObject *start_any(PyObject *code)
     Py_RETURN_NONE;
 }
 
-/* Leave the call of KEY in LANES. */
-static __attribute__((noinline)) PyObject *leave_any(unsigned lanes, void *key)
+/* Leave the call of KEY. */
+static __attribute__((noinline)) PyObject *leave_any(enum py_records records, void *key)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
     if (calls && py_tracer_is_key(lw_calls_function(calls), key))
         lw_calls_leave(calls, lw_ticks_now(py_tracer.use_tsc));
-    else if (!py_tracer.in_timer)
-        py_tracer_leave_function(lanes, key);
+    else if (!py_thread.in_timer && !py_tracer_is_idle())
+        py_tracer_leave_function(records, key);
     Py_RETURN_NONE;
 }
 
@@ -77,7 +74,7 @@ static PyObject *on_start(PyObject *self, PyObject *const *args, size_t nargsf,
     return start_any(args[0]);
 }
 
-static inline PyObject *leave(unsigned lanes, void *key)
+static inline PyObject *leave(enum py_records records, void *key)
 {
     struct lw_calls_thread *calls = py_tracer_only();
 
@@ -86,14 +83,14 @@ static inline PyObject *leave(unsigned lanes, void *key)
                              lw_calls_try_leave(calls, lw_ticks_now(true)),
                          1))
         Py_RETURN_NONE;
-    return leave_any(lanes, key);
+    return leave_any(records, key);
 }
 
 static PyObject *on_leave(PyObject *self, PyObject *const *args, size_t nargsf,
                           PyObject *kwnames)
 {
     (void)self, (void)nargsf, (void)kwnames;
-    return leave(py_tracer.active, args[0]);
+    return leave(PY_RECORDS_CALLS, args[0]);
 }
 
 /* The definition behind a builtin function or an unbound method of a builtin type, with
@@ -112,6 +109,12 @@ static PyMethodDef *builtin_definition(PyObject *callable, PyObject *first_argum
     return NULL;
 }
 
+/* Where it takes the long way. */
+static bool wants_builtins(void)
+{
+    return py_tracer.active_c != 0 && !py_thread.in_timer && !py_tracer_is_idle();
+}
+
 static PyObject *on_c_call(PyObject *tool, PyObject *const *args, size_t nargsf,
                            PyObject *kwnames)
 {
@@ -121,17 +124,17 @@ static PyObject *on_c_call(PyObject *tool, PyObject *const *args, size_t nargsf,
     struct lw_calls_thread *calls;
 
     (void)tool, (void)nargsf, (void)kwnames;
-    if (!definition || py_tracer.active_c == 0 || py_tracer.in_timer)
+    calls = py_tracer_only();
+    if (!definition || (calls ? !py_thread.only_c : !wants_builtins()))
         Py_RETURN_NONE;
     slot = py_functions_find(&py_tracer.functions, PY_BUILTIN_KEY(definition));
     if (__builtin_expect(!slot, 0))
         slot =
             py_functions_add_builtin(&py_tracer.functions, definition, args[2], self);
-    calls = py_tracer_only();
     if (__builtin_expect(calls != NULL, 1))
         lw_calls_enter(calls, slot->number, lw_ticks_now(py_tracer.use_tsc));
     else
-        py_tracer_enter(py_tracer.active_c, slot->number);
+        py_tracer_enter(PY_RECORDS_C_CALLS, slot->number);
     Py_RETURN_NONE;
 }
 
@@ -143,7 +146,7 @@ static PyObject *on_c_leave(PyObject *tool, PyObject *const *args, size_t nargsf
 
     (void)tool, (void)nargsf, (void)kwnames;
     if (definition)
-        return leave(py_tracer.active_c, PY_BUILTIN_KEY(definition));
+        return leave(PY_RECORDS_C_CALLS, PY_BUILTIN_KEY(definition));
     Py_RETURN_NONE;
 }
 
@@ -163,7 +166,7 @@ enum { EVENT_COUNT = sizeof(events) / sizeof(*events) };
 
 /* One object a row of events, made at the first start and kept. */
 static PyObject *callbacks[EVENT_COUNT];
-static int tool_id = -1; /* the one we hold */
+static uint32_t bits[EVENT_COUNT]; /* of sys.monitoring.events */
 
 /* Never called: monitoring uses vectorcall. A type with a vectorcall slot needs it. */
 static PyObject *call_plainly(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -207,90 +210,28 @@ static bool make_callbacks(void)
     return callbacks[EVENT_COUNT - 1] != NULL;
 }
 
-static PyObject *get_monitoring(void)
-{
-    PyObject *monitoring = PySys_GetObject("monitoring"); /* borrowed */
-
-    if (!monitoring)
-        PyErr_SetString(PyExc_RuntimeError, "sys.monitoring is missing");
-    return monitoring;
-}
-
-static bool call_method(PyObject *object, const char *method, const char *format, ...)
-{
-    va_list values;
-    PyObject *arguments, *function, *result = NULL;
-
-    va_start(values, format);
-    arguments = Py_VaBuildValue(format, values);
-    va_end(values);
-    function = PyObject_GetAttrString(object, method);
-    if (arguments && function)
-        result = PyObject_CallObject(function, arguments);
-    Py_XDECREF(function);
-    Py_XDECREF(arguments);
-    Py_XDECREF(result);
-    return result != NULL;
-}
-
-static bool take_tool(PyObject *monitoring)
-{
-    if (tool_id >= 0)
-        return true;
-    for (size_t i = 0; i < sizeof(tool_ids) / sizeof(*tool_ids); i++) {
-        if (call_method(monitoring, "use_tool_id", "(is)", tool_ids[i], "lapwing")) {
-            tool_id = tool_ids[i];
-            return true;
-        }
-        PyErr_Clear();
-    }
-    PyErr_SetString(PyExc_RuntimeError,
-                    "all tool ids of sys.monitoring are taken by other tools");
-    return false;
-}
-
 bool py_monitoring_start(bool c_calls)
 {
-    PyObject *monitoring = get_monitoring();
-    PyObject *constants = NULL;
-    long mask = 0;
+    PyObject *constants;
+    uint32_t mask = 0;
 
-    if (!monitoring || !make_callbacks() || !take_tool(monitoring))
+    if (!make_callbacks() || !(constants = py_tool_id_events()))
         return false;
-    constants = PyObject_GetAttrString(monitoring, "events");
-    for (int i = 0; constants && i < EVENT_COUNT; i++) {
-        PyObject *bit = PyObject_GetAttrString(constants, events[i].event);
-        bool done = bit && call_method(monitoring, "register_callback", "(iOO)",
-                                       tool_id, bit, callbacks[i]);
+    for (int i = 0; i < EVENT_COUNT; i++) {
+        uint32_t bit = py_tool_id_event(constants, events[i].event);
 
+        if (!bit)
+            break;
+        bits[i] = bit;
         /* C_RETURN and C_RAISE come with CALL, and may not be asked for by name. */
-        if (done &&
-            (!events[i].for_c_calls || (c_calls && events[i].call == on_c_call)))
-            mask |= PyLong_AsLong(bit);
-        Py_XDECREF(bit);
-        if (!done)
-            Py_CLEAR(constants);
+        if (!events[i].for_c_calls || (c_calls && events[i].call == on_c_call))
+            mask |= bit;
     }
-    if (!constants)
-        return false;
     Py_DECREF(constants);
-    return call_method(monitoring, "set_events", "(il)", tool_id, mask);
+    return !PyErr_Occurred() && py_tool_id_take(callbacks, bits, EVENT_COUNT, mask);
 }
 
 void py_monitoring_stop(void)
 {
-    PyObject *type, *value, *traceback;
-    PyObject *monitoring;
-
-    PyErr_Fetch(&type, &value, &traceback);
-    monitoring = get_monitoring();
-    if (monitoring && tool_id >= 0) {
-        if (!call_method(monitoring, "set_events", "(ii)", tool_id, 0))
-            PyErr_Clear();
-        if (!call_method(monitoring, "free_tool_id", "(i)", tool_id))
-            PyErr_Clear();
-    }
-    tool_id = -1;
-    PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    py_tool_id_give_up();
 }

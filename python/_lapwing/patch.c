@@ -202,3 +202,28 @@ bool py_patch_function(enum py_patch_group group, PyObject *function, const char
     memcpy(&address, &ours, sizeof(address));
     return redefine(group, function, definition, address, original);
 }
+
+bool py_patch_descriptor(enum py_patch_group group, PyObject *type, const char *name,
+                         int flags, union py_method ours, union py_method *original)
+{
+    PyObject *descriptor = PyObject_GetAttrString(type, name);
+    PyMethodDef *definition = NULL;
+    bool done = false;
+    void *address;
+
+    if (!descriptor)
+        py_error_end();
+    else if (Py_TYPE(descriptor) == py_tracer.compat.method_descriptor_type)
+        definition = py_descriptor_definition(descriptor);
+    memcpy(&address, &ours, sizeof(address));
+    if (definition && strcmp(definition->ml_name, name) == 0 &&
+        definition->ml_flags == flags)
+        done = redefine(group, descriptor, definition, address, original);
+    Py_XDECREF(descriptor);
+    return done;
+}
+
+bool py_patch_pointer(enum py_patch_group group, PyObject *owner, void *at, void *ours)
+{
+    return replace(group, owner, at, ours);
+}

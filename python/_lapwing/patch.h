@@ -21,17 +21,20 @@ typedef PyObject *(*py_fast_function)(PyObject *self, PyObject *const *args,
 
 /* What a method's definition calls, by its flags. */
 union py_method {
-    PyCFunction tuple;      /* METH_VARARGS; with NULL METH_NOARGS */
-    py_fast_function named; /* METH_FASTCALL | METH_KEYWORDS */
+    PyCFunction tuple;             /* METH_VARARGS; with NULL METH_NOARGS; METH_O */
+    py_keywords_function keywords; /* METH_VARARGS | METH_KEYWORDS */
+    py_fast_function named;        /* METH_FASTCALL | METH_KEYWORDS */
     PyObject *(*plain)(PyObject *self, PyObject *const *args,
                        Py_ssize_t count); /* METH_FASTCALL */
 };
 
 /* What is put back together. */
 enum py_patch_group {
-    PY_PATCH_STARTERS, /* functions that start programs (exec.c) */
-    PY_PATCH_IMPORT,   /* the import system's (imports.c) */
-    PY_PATCH_TORCH,    /* torch's (steps.h) */
+    PY_PATCH_STARTERS,   /* functions that start programs (exec.c) */
+    PY_PATCH_IMPORT,     /* the import system's (imports.c) */
+    PY_PATCH_TORCH,      /* torch's (steps.h) */
+    PY_PATCH_GREENLETS,  /* greenlet's, and what tells of its import (greenlets.c) */
+    PY_PATCH_MONITORING, /* sys.monitoring's (tool_id.c) */
     PY_PATCH_GROUPS,
 };
 
@@ -67,6 +70,13 @@ bool py_patch_builtin(enum py_patch_group group, PyObject *function,
 /* The same for the builtin FUNCTION called NAME, if its definition has FLAGS. */
 bool py_patch_function(enum py_patch_group group, PyObject *function, const char *name,
                        int flags, union py_method ours, union py_method *original);
+
+/* The same for the method NAME of TYPE. */
+bool py_patch_descriptor(enum py_patch_group group, PyObject *type, const char *name,
+                         int flags, union py_method ours, union py_method *original);
+
+/* The same for any pointer, in memory that OWNER has. */
+bool py_patch_pointer(enum py_patch_group group, PyObject *owner, void *at, void *ours);
 
 /* Put back all that GROUP has replaced and that nobody has replaced since. */
 void py_patch_undo(enum py_patch_group group);

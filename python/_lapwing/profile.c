@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "agent/totals.h"
 #include "tracer.h"
 
 struct calls {
@@ -48,25 +49,37 @@ static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
  * use the timer and the counts. True, with the exception that cProfile has. */
 static bool refuse_in_timer(const struct calls *calls, const char *what)
 {
-    if (!calls->timer || !py_tracer.in_timer)
+    if (calls->collector.in_timer == 0)
         return false;
     PyErr_Format(PyExc_RuntimeError, "cannot %s profiler in external timer", what);
     return true;
 }
 
+static bool parse_threads(const char *word, bool *this_thread)
+{
+    *this_thread = strcmp(word, "this") == 0;
+    if (*this_thread || strcmp(word, "all") == 0)
+        return true;
+    PyErr_SetString(PyExc_ValueError, "threads must be 'all' or 'this'");
+    return false;
+}
+
 /* May be called again, also while it counts: what was counted is kept. */
 static int calls_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "timer", "timeunit", "subcalls", "builtins", NULL };
+    static char *names[] = { "timer",    "timeunit", "subcalls",
+                             "builtins", "threads",  NULL };
     struct calls *calls = (struct calls *)self;
     bool was_on = calls->collector.lane >= 0;
     PyObject *timer = Py_None, *old_timer;
     double unit = 0;
     int subcalls = 1, builtins = 1;
+    const char *threads = "all";
+    bool this_thread;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Odpp:Profile", names, &timer,
-                                     &unit, &subcalls, &builtins) ||
-        refuse_in_timer(calls, "set up"))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Odpp$s:Profile", names, &timer,
+                                     &unit, &subcalls, &builtins, &threads) ||
+        !parse_threads(threads, &this_thread) || refuse_in_timer(calls, "set up"))
         return -1;
     py_collector_stop(&calls->collector); /* a lane keeps to the clock it began with */
     old_timer = calls->timer;
@@ -76,6 +89,7 @@ static int calls_init(PyObject *self, PyObject *args, PyObject *kwargs)
     calls->collector.timer_unit_s = calls->timer ? unit : 0;
     calls->subcalls = subcalls;
     calls->builtins = builtins;
+    calls->collector.this_thread = this_thread;
     Py_XDECREF(old_timer);
     return was_on && !py_collector_start(&calls->collector) ? -1 : 0;
 }
@@ -150,71 +164,93 @@ static PyObject *calls_clear(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *list_functions(void)
+/* (code, file, line, name) of function NUMBER; code is None for a builtin, and where it
+ * is gone. */
+static PyObject *describe_function(uint32_t number)
 {
-    const struct py_functions *functions = &py_tracer.functions;
-    PyObject *list = PyList_New(functions->count);
+    const struct py_function *function = &py_tracer.functions.list[number];
+    bool has_code = function->key && function->kind == LW_NAME_PYTHON;
 
-    for (uint32_t i = 0; list && i < functions->count; i++) {
-        const struct py_function *function = &functions->list[i];
-        PyObject *item =
-            function->name
-                ? Py_BuildValue("(OIO)", function->file ? function->file : Py_None,
-                                function->first_line, function->name)
-                : Py_BuildValue("(ziz)", NULL, 0, NULL);
-
-        if (!item || PyList_SetItem(list, i, item) < 0)
-            Py_CLEAR(list);
-    }
-    return list;
+    return Py_BuildValue("(OOIO)", has_code ? (PyObject *)function->key : Py_None,
+                         function->file ? function->file : Py_None,
+                         function->first_line, function->name);
 }
 
-static bool append_node(PyObject *rows, const struct lw_region *region, uint32_t number)
+static bool add_function(PyObject *functions, uint32_t number)
 {
-    const struct lw_agent_node *node = lw_region_node(region, number);
+    PyObject *key, *value;
+    bool done;
+
+    if (number >= py_tracer.functions.count || !py_tracer.functions.list[number].name)
+        return true; /* one of LW_FUNCTION_*, which have no more than their number */
+    key = PyLong_FromUnsignedLong(number);
+    value = describe_function(number);
+    done = key && value && PyDict_SetItem(functions, key, value) == 0;
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return done;
+}
+
+static bool add_total(PyObject *costs, PyObject *functions,
+                      const struct lw_total *total)
+{
     PyObject *row = Py_BuildValue(
-        "(IIIKK)", number, node->parent,
-        atomic_load_explicit(&node->function, memory_order_relaxed),
-        (unsigned long long)atomic_load_explicit(&node->calls, memory_order_relaxed),
-        (unsigned long long)atomic_load_explicit(&node->self_ticks,
-                                                 memory_order_relaxed));
-    bool done = row && PyList_Append(rows, row) == 0;
+        "(IIKKKK)", total->caller, total->function, (unsigned long long)total->calls,
+        (unsigned long long)total->primitive_calls,
+        (unsigned long long)total->self_ticks, (unsigned long long)total->total_ticks);
+    bool done = row && PyList_Append(costs, row) == 0 &&
+                (total->caller || add_function(functions, total->function));
 
     Py_XDECREF(row);
     return done;
 }
 
-static PyObject *list_nodes(const struct lw_region *region)
-{
-    uint32_t end = lw_region_blocks_used(region) * LW_REGION_BLOCK_NODES;
-    PyObject *rows = PyList_New(0);
-
-    for (uint32_t number = 1; rows && number < end; number++)
-        if (atomic_load(&lw_region_node(region, number)->function) != 0 &&
-            !append_node(rows, region, number))
-            Py_CLEAR(rows);
-    return rows;
-}
-
-/* (functions, nodes, seconds a tick, subcalls): functions by number as (file, line,
- * name), nodes as (node, parent, function, calls, self ticks), parents before children. */
-static PyObject *calls_tree(PyObject *self, PyObject *unused)
+/* (functions, costs, seconds a tick, subcalls): functions by number as (code, file, line,
+ * name), costs as (caller, function, calls, primitive calls, self ticks, total ticks),
+ * where caller 0 stands for all. */
+static PyObject *calls_totals(PyObject *self, PyObject *unused)
 {
     const struct calls *calls = (struct calls *)self;
     const struct py_collector *collector = &calls->collector;
     double tick_s = py_tracer_tick_s();
-    PyObject *functions = list_functions();
-    PyObject *nodes = functions ? list_nodes(&collector->region) : NULL;
+    PyObject *functions = PyDict_New();
+    PyObject *costs = PyList_New(0);
+    struct lw_totals totals;
+    bool done = functions && costs;
 
     (void)unused;
     if (collector->timer)
         tick_s = collector->timer_unit_s > 0 ? collector->timer_unit_s : 1e-9;
-    if (!nodes) {
-        Py_XDECREF(functions);
-        return NULL;
+    if (!lw_totals_read(&totals, &collector->region)) {
+        PyErr_NoMemory();
+        done = false;
     }
-    return Py_BuildValue("(NNdN)", functions, nodes, tick_s,
-                         PyBool_FromLong(calls->subcalls));
+    for (uint32_t i = 0; done && i < totals.count; i++)
+        done = add_total(costs, functions, &totals.list[i]);
+    lw_totals_release(&totals);
+    if (done)
+        return Py_BuildValue("(NNdN)", functions, costs, tick_s,
+                             PyBool_FromLong(calls->subcalls));
+    Py_XDECREF(functions);
+    Py_XDECREF(costs);
+    return NULL;
+}
+
+/* What was lost since this was asked last, by enum lw_agent_loss. */
+static PyObject *calls_take_losses(PyObject *self, PyObject *unused)
+{
+    struct lw_agent_header *header = ((struct calls *)self)->collector.region.header;
+    PyObject *losses = PyList_New(LW_LOST_NAMES + 1);
+
+    (void)unused;
+    for (int cause = 0; losses && cause <= LW_LOST_NAMES; cause++) {
+        PyObject *count =
+            PyLong_FromUnsignedLongLong(atomic_exchange(&header->lost[cause], 0));
+
+        if (!count || PyList_SetItem(losses, cause, count) < 0)
+            Py_CLEAR(losses);
+    }
+    return losses;
 }
 
 PyObject *py_calls_type_new(void)
@@ -225,8 +261,10 @@ PyObject *py_calls_type_new(void)
           "enable(subcalls=True, builtins=True): start counting." },
         { "disable", calls_disable, METH_NOARGS, "Stop counting." },
         { "clear", calls_clear, METH_NOARGS, "Forget what was counted." },
-        { "tree", calls_tree, METH_NOARGS,
-          "The calling-context trees of all threads." },
+        { "totals", calls_totals, METH_NOARGS,
+          "What functions and pairs of caller and callee cost." },
+        { "take_losses", calls_take_losses, METH_NOARGS,
+          "What was not counted, by cause, since this was asked last." },
         { NULL, NULL, 0, NULL },
     };
     static PyType_Slot slots[] = {

@@ -20,7 +20,7 @@ static struct {
     size_t text_len;
     uint32_t argument_count;
     uint32_t number;
-} session = { .collector = { .lane = -1 } };
+} session = { .collector = { .lane = -1, .is_session = true } };
 
 /* Hand the region over, and a way to read our memory where it is wanted; neither
  * descriptor is needed after. */
@@ -99,13 +99,8 @@ static void give_up(void)
 
     py_tracer.is_session_on = false;
     py_tracer.waiting_for_main = false;
-    if (lane >= 0) {
-        py_tracer.active &= ~(1u << lane);
-        py_tracer.active_c &= ~(1u << lane);
-        py_tracer.only_epoch++;
-        py_tracer.lanes[lane].collector = NULL;
-        py_tracer.lanes[lane].epoch++;
-    }
+    if (lane >= 0)
+        py_tracer_abandon_lane((unsigned)lane);
     collector->lane = -1;
     collector->places = NULL;
     lw_names_log_to_nobody(&py_tracer.functions.names);

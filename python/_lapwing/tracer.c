@@ -9,11 +9,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "greenlets.h"
+
 struct py_tracer py_tracer __attribute__((aligned(64)));
 __thread struct py_thread py_thread
     __attribute__((tls_model("initial-exec"), aligned(64)));
 
 static struct py_collector *awaiting; /* the collector that starts with __main__ */
+static uint64_t forking_thread;       /* kernel id, in the parent */
 
 static uint64_t thread_id(void)
 {
@@ -32,12 +35,15 @@ static bool use_hooks(void)
                 py_monitoring_stop();
             else
                 py_eval_stop();
+            py_greenlets_forget();
         }
         py_tracer.hooked = false;
         return true;
     }
     py_tracer.hooked = py_tracer.compat.monitoring ? py_monitoring_start(c_calls)
                                                    : py_eval_start(c_calls);
+    if (py_tracer.hooked)
+        py_greenlets_watch();
     return py_tracer.hooked;
 }
 
@@ -130,23 +136,49 @@ static void thread_ended(void *unused)
     (void)unused;
     pthread_mutex_lock(&py_tracer.lock);
     unlist_thread(&py_thread);
-    for (unsigned lane = 0; lane < PY_LANES; lane++)
-        if (py_tracer.lanes[lane].collector)
-            drop_place(py_tracer.lanes[lane].collector, thread);
+    for (unsigned lane = 0; lane < py_tracer.lane_limit; lane++) {
+        struct py_collector *collector = py_tracer.lanes[lane].collector;
+
+        if (!collector)
+            continue;
+        drop_place(collector, thread);
+        if (collector->thread == thread)
+            collector->thread = 0; /* another thread may get the number */
+    }
     pthread_mutex_unlock(&py_tracer.lock);
     free(py_thread.marks);
+    free(py_thread.far_places);
     memset(&py_thread, 0, sizeof(py_thread));
 }
 
-/* Locked: the calling thread's place in LANE, made when new. */
-static void take_place(unsigned lane)
+struct py_lane_place *py_tracer_far_place(unsigned lane)
+{
+    unsigned count = py_thread.far_count;
+    unsigned need = lane - PY_NEAR_LANES + 1;
+    struct py_lane_place *larger;
+
+    if (need > count) {
+        count = count * 2 > need ? count * 2 : need;
+        larger = realloc(py_thread.far_places, count * sizeof(*larger));
+        if (!larger)
+            return NULL;
+        memset(larger + py_thread.far_count, 0,
+               (count - py_thread.far_count) * sizeof(*larger));
+        py_thread.far_places = larger;
+        py_thread.far_count = count;
+    }
+    return &py_thread.far_places[lane - PY_NEAR_LANES];
+}
+
+/* Locked: the calling thread's place HERE in LANE, made when new. */
+static void take_place(unsigned lane, struct py_lane_place *here)
 {
     struct py_collector *collector = py_tracer.lanes[lane].collector;
-    struct py_lane_place *here = &py_thread.places[lane];
     uint64_t thread = thread_id();
-    struct py_place *place = find_place(collector, thread);
+    bool is_wanted = !collector->this_thread || collector->thread == thread;
+    struct py_place *place = is_wanted ? find_place(collector, thread) : NULL;
 
-    if (!place) {
+    if (!place && is_wanted) {
         place = calloc(1, sizeof(*place));
         if (place) {
             place->thread = thread;
@@ -174,7 +206,7 @@ bool py_tracer_attach_unnamed(unsigned lane, const struct py_collector *collecto
     pthread_mutex_lock(&py_tracer.lock);
     is_there = py_tracer.lanes[lane].collector == collector;
     if (is_there) {
-        take_place(lane);
+        take_place(lane, &py_thread.places[lane]); /* the session's: a near one */
         calls = py_tracer_known_place(lane);
     }
     /* The kernel's name, until Python has one. */
@@ -205,10 +237,14 @@ bool py_tracer_await_writers(void)
 
 struct lw_calls_thread *py_tracer_attach(unsigned lane)
 {
-    struct py_lane_place *here = &py_thread.places[lane];
+    struct py_lane_place *here = py_tracer_lane_place(lane);
 
+    if (!here) {
+        lw_region_count_lost(&py_tracer.lanes[lane].collector->region, LW_LOST_THREADS);
+        return NULL;
+    }
     pthread_mutex_lock(&py_tracer.lock);
-    take_place(lane);
+    take_place(lane, here);
     pthread_mutex_unlock(&py_tracer.lock);
     pthread_setspecific(py_tracer.thread_end, &py_thread);
 
@@ -294,55 +330,163 @@ static uint64_t collector_now(const struct py_collector *collector)
 
 void py_tracer_refresh(void)
 {
-    unsigned lanes = py_tracer.active;
-    unsigned lane = lanes ? (unsigned)__builtin_ctz(lanes) : 0;
+    const unsigned any = PY_RECORDS_CALLS | PY_RECORDS_C_CALLS;
+    struct lw_calls_thread *only = NULL;
+    bool only_c = false;
 
-    if (lanes == 0 || (lanes & (lanes - 1)) || py_tracer.timers || py_thread.lost_hook)
+    if (py_tracer.active == 0 || py_thread.lost_hook)
         return;
-    py_thread.only = py_tracer_place(lane);
-    if (py_tracer_is_named(lane))
-        py_thread.only_epoch = py_tracer.only_epoch;
+    for (unsigned lane = py_tracer_find_lane(0, any); lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, any)) {
+        struct lw_calls_thread *calls = py_tracer_place(lane);
+
+        if (!py_tracer_is_named(lane))
+            return;
+        if (!calls)
+            continue;
+        if (only || py_tracer.lanes[lane].has_timer)
+            return;
+        only = calls;
+        only_c = py_tracer.lanes[lane].records & PY_RECORDS_C_CALLS;
+    }
+    py_thread.only = only;
+    py_thread.only_c = only_c;
+    py_thread.only_epoch = py_tracer.only_epoch;
 }
 
-void py_tracer_leave_function(unsigned lanes, void *key)
+struct lw_calls_thread *py_tracer_place_at(unsigned lane, uint64_t *now)
+{
+    struct lw_calls_thread *calls = py_tracer_place(lane);
+    uint32_t epoch = py_tracer.lanes[lane].epoch;
+
+    if (!calls || !py_tracer.lanes[lane].has_timer)
+        return calls;
+    *now = py_tracer_timer_now(lane);
+    return py_tracer.lanes[lane].epoch == epoch ? calls : NULL;
+}
+
+void py_tracer_enter(enum py_records records, uint32_t function)
 {
     uint64_t now = lw_ticks_now(py_tracer.use_tsc);
 
-    for (; lanes; lanes &= lanes - 1) {
-        unsigned lane = (unsigned)__builtin_ctz(lanes);
-        struct lw_calls_thread *calls = py_tracer_place(lane);
+    for (unsigned lane = py_tracer_find_lane(0, records); lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, records)) {
+        uint64_t at = now;
+        struct lw_calls_thread *calls = py_tracer_place_at(lane, &at);
+
+        if (calls)
+            lw_calls_enter(calls, function, at);
+    }
+}
+
+void py_tracer_leave(enum py_records records)
+{
+    uint64_t now = lw_ticks_now(py_tracer.use_tsc);
+
+    for (unsigned lane = py_tracer_find_lane(0, records); lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, records)) {
+        uint64_t at = now;
+        struct lw_calls_thread *calls = py_tracer_place_at(lane, &at);
+
+        if (calls)
+            lw_calls_leave(calls, at);
+    }
+}
+
+void py_tracer_leave_function(enum py_records records, void *key)
+{
+    uint64_t now = lw_ticks_now(py_tracer.use_tsc);
+
+    for (unsigned lane = py_tracer_find_lane(0, records); lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, records)) {
+        uint64_t at = now;
+        struct lw_calls_thread *calls = py_tracer_place_at(lane, &at);
         uint32_t function = calls ? lw_calls_function(calls) : LW_FUNCTION_ROOT;
 
         if (py_tracer_is_key(function, key)) {
-            lw_calls_leave(calls, py_tracer_now(lane, now));
+            lw_calls_leave(calls, at);
         } else if (function != LW_FUNCTION_ROOT) {
             const struct py_function_slot *slot =
                 py_functions_find(&py_tracer.functions, key);
 
             lw_calls_leave_through(calls, slot ? slot->number : LW_FUNCTION_UNKNOWN,
-                                   py_tracer_now(lane, now));
+                                   at);
         }
     }
 }
 
+void py_tracer_count_lost(enum lw_agent_loss cause)
+{
+    for (unsigned lane = py_tracer_find_lane(0, PY_RECORDS_CALLS);
+         lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, PY_RECORDS_CALLS)) {
+        struct lw_calls_thread *calls = py_tracer_place(lane);
+
+        if (calls)
+            lw_region_count_lost(calls->region, cause);
+    }
+}
+
+/* Locked. */
+static void fill_lane(unsigned lane, struct py_collector *collector)
+{
+    struct py_lane *taken = &py_tracer.lanes[lane];
+
+    taken->collector = collector;
+    taken->epoch++;
+    taken->has_timer = collector->timer != NULL;
+    taken->records = collector->marks_only ? 0 : PY_RECORDS_CALLS;
+    if (collector->c_calls)
+        taken->records |= PY_RECORDS_C_CALLS;
+    if (py_tracer.lane_limit <= lane)
+        py_tracer.lane_limit = lane + 1;
+}
+
 static void take_lane(struct py_collector *collector, unsigned lane)
 {
-    unsigned bit = 1u << lane;
-
     pthread_mutex_lock(&py_tracer.lock);
-    py_tracer.lanes[lane].collector = collector;
-    py_tracer.lanes[lane].epoch++;
+    fill_lane(lane, collector);
+    if (collector->this_thread)
+        collector->thread = thread_id();
     pthread_mutex_unlock(&py_tracer.lock);
     collector->lane = (int)lane; /* from here on threads without the GIL may come */
-    py_tracer.timers |= collector->timer ? bit : 0;
-    py_tracer.active_c |= collector->c_calls ? bit : 0;
-    py_tracer.active |= collector->marks_only ? 0 : bit;
+    py_tracer.active_c += collector->c_calls;
+    py_tracer.active += !collector->marks_only;
     py_tracer.only_epoch++;
+}
+
+/* Nothing is recorded there any more; the collector keeps it. */
+static void silence_lane(struct py_lane *lane)
+{
+    py_tracer.active -= (lane->records & PY_RECORDS_CALLS) != 0;
+    py_tracer.active_c -= (lane->records & PY_RECORDS_C_CALLS) != 0;
+    lane->records = 0;
+    lane->has_timer = false;
+    py_tracer.only_epoch++;
+}
+
+/* Locked. */
+static void empty_lane(unsigned lane)
+{
+    py_tracer.lanes[lane].collector = NULL;
+    py_tracer.lanes[lane].epoch++;
+    while (py_tracer.lane_limit > 0 &&
+           !py_tracer.lanes[py_tracer.lane_limit - 1].collector)
+        py_tracer.lane_limit--;
+}
+
+void py_tracer_abandon_lane(unsigned lane)
+{
+    silence_lane(&py_tracer.lanes[lane]);
+    empty_lane(lane);
 }
 
 bool py_collector_start(struct py_collector *collector)
 {
-    for (unsigned lane = 0; lane < PY_LANES; lane++) {
+    unsigned first = collector->is_session ? 0 : 1;
+    unsigned limit = collector->is_session ? 1 : PY_LANES;
+
+    for (unsigned lane = first; lane < limit; lane++) {
         if (py_tracer.lanes[lane].collector)
             continue;
         take_lane(collector, lane);
@@ -351,7 +495,7 @@ bool py_collector_start(struct py_collector *collector)
         py_collector_stop(collector);
         return false;
     }
-    PyErr_Format(PyExc_RuntimeError, "%d profiles are recording already", PY_LANES);
+    PyErr_Format(PyExc_RuntimeError, "%d profiles are recording already", PY_LANES - 1);
     return false;
 }
 
@@ -363,16 +507,14 @@ void py_collector_stop(struct py_collector *collector)
     if (collector->lane < 0)
         return;
     now = collector_now(collector);
-    py_tracer.active &= ~(1u << lane);
-    py_tracer.active_c &= ~(1u << lane);
-    py_tracer.timers &= ~(1u << lane);
-    py_tracer.only_epoch++;
+    if (collector->lane != (int)lane)
+        return; /* another thread has stopped it while its clock ran */
+    silence_lane(&py_tracer.lanes[lane]);
     pthread_mutex_lock(&py_tracer.lock);
     for (struct py_place *place = collector->places; place; place = place->next)
         if (place->calls)
             lw_calls_leave_all(place->calls, now);
-    py_tracer.lanes[lane].collector = NULL;
-    py_tracer.lanes[lane].epoch++;
+    empty_lane(lane);
     pthread_mutex_unlock(&py_tracer.lock);
     collector->lane = -1;
     (void)use_hooks();
@@ -427,21 +569,29 @@ bool py_tracer_see_main(PyObject *code, PyObject *globals)
 uint64_t py_tracer_timer_now(unsigned lane)
 {
     struct py_collector *collector = py_tracer.lanes[lane].collector;
+    uint32_t epoch = py_tracer.lanes[lane].epoch;
+    double unit_s = collector->timer_unit_s;
+    PyObject *timer = collector->timer;
     PyObject *type, *value, *traceback;
     PyObject *reading;
     double ticks = 0;
 
     PyErr_Fetch(&type, &value, &traceback);
-    py_tracer.in_timer = true;
-    reading = PyObject_CallObject(collector->timer, NULL);
+    Py_INCREF(timer);
+    collector->in_timer++;
+    py_thread.in_timer = true;
+    reading = PyObject_CallObject(timer, NULL);
     if (reading)
         ticks = PyFloat_AsDouble(reading);
     Py_XDECREF(reading);
     if (PyErr_Occurred())
-        PyErr_WriteUnraisable(collector->timer);
-    py_tracer.in_timer = false;
+        PyErr_WriteUnraisable(timer);
+    py_thread.in_timer = false;
+    if (py_tracer.lanes[lane].epoch == epoch) /* else the clock ended its profile */
+        collector->in_timer--;
+    Py_DECREF(timer);
     PyErr_Restore(type, value, traceback);
-    return (uint64_t)(int64_t)(collector->timer_unit_s > 0 ? ticks : ticks * 1e9);
+    return (uint64_t)(int64_t)(unit_s > 0 ? ticks : ticks * 1e9);
 }
 
 /* ---- fork ------------------------------------------------------------------------ */
@@ -449,6 +599,7 @@ uint64_t py_tracer_timer_now(unsigned lane)
 void py_tracer_before_fork(void)
 {
     pthread_mutex_lock(&py_tracer.lock);
+    forking_thread = thread_id();
 }
 
 void py_tracer_after_fork_parent(void)
@@ -463,12 +614,13 @@ void py_tracer_after_fork_child(void)
     pthread_mutex_unlock(&py_tracer.lock);
     py_thread.next = NULL;
     py_tracer.threads = py_thread.is_listed ? &py_thread : NULL;
-    for (unsigned lane = 0; lane < PY_LANES; lane++) {
+    for (unsigned lane = 0; lane < py_tracer.lane_limit; lane++) {
         struct py_collector *collector = py_tracer.lanes[lane].collector;
         struct py_place *place = collector ? collector->places : NULL;
-        struct lw_calls_thread *mine = py_tracer_known_place(lane);
 
         for (; place; place = place->next)
-            place->thread = mine && place->calls == mine ? thread_id() : 0;
+            place->thread = place->thread == forking_thread ? thread_id() : 0;
+        if (collector && collector->thread)
+            collector->thread = collector->thread == forking_thread ? thread_id() : 0;
     }
 }

@@ -19,7 +19,13 @@
 #include "agent/ticks.h"
 #include "functions.h"
 
-#define PY_LANES 8 /* collectors that may record at once */
+enum {
+    PY_LANES = 4096, /* collectors that may record at once: a profiled function that
+                      * recurses has one a level */
+    /* Those whose places lie in the thread's own storage, of which there is little; the
+     * session always has one of these. */
+    PY_NEAR_LANES = 8,
+};
 
 /* One thread's place in a collector, for as long as both live. */
 struct py_place {
@@ -33,15 +39,26 @@ struct py_collector {
     struct py_place *places; /* owned */
     bool c_calls;
     bool marks_only; /* no calls: what the program announces, and no hook */
+    bool is_session;
+    bool this_thread; /* only the calls of one thread: */
+    uint64_t thread;  /* its kernel id; 0: it has ended */
     uint64_t min_span_ticks;
     PyObject *timer;     /* the caller's own clock, borrowed from the owner; or NULL */
     double timer_unit_s; /* seconds a tick of it; 0: it gives seconds as float */
+    unsigned in_timer;   /* threads that are in it now */
     _Atomic int lane;    /* -1: not recording */
+};
+
+enum py_records { /* of a lane; bits */
+                  PY_RECORDS_CALLS = 1,
+                  PY_RECORDS_C_CALLS = 2,
 };
 
 struct py_lane {
     struct py_collector *collector; /* NULL: free */
     uint32_t epoch;                 /* grows each time the lane is taken or left */
+    uint8_t records;                /* enum py_records */
+    bool has_timer;                 /* a clock of its own */
 };
 
 /* One moment on both clocks. */
@@ -51,17 +68,14 @@ struct py_moment {
 
 /* What every call looks at comes first, in one cache line. */
 struct py_tracer {
-    unsigned active;     /* lanes that record Python calls, a bit each */
+    unsigned active;     /* how many lanes record Python calls */
     unsigned active_c;   /* and builtins */
-    unsigned timers;     /* lanes with a clock of their own */
     uint32_t only_epoch; /* grows with every change of the above; see py_tracer_only */
     bool use_tsc;
     _Atomic bool is_session_on; /* see session.h */
     bool waiting_for_main;      /* the session starts with the program's first module */
-    bool in_timer; /* a caller's clock is running: not part of the profile */
-    bool hooked;   /* the hooks of this Python are in place */
+    bool hooked;                /* the hooks of this Python are in place */
     struct py_functions functions;
-    struct py_lane lanes[PY_LANES];
     struct py_compat compat;
     struct py_moment start; /* from which a tick's length is measured */
     struct py_moment asked; /* when it was last asked for */
@@ -70,6 +84,8 @@ struct py_tracer {
         lock; /* guards places and `threads`, which change without the GIL */
     struct py_thread *threads; /* those that have a place */
     pthread_key_t thread_end;
+    unsigned lane_limit; /* all lanes from here on are free */
+    struct py_lane lanes[PY_LANES];
 };
 
 extern struct py_tracer py_tracer __attribute__((aligned(64)));
@@ -87,20 +103,25 @@ struct py_lane_place {
 struct py_thread {
     struct lw_calls_thread *only; /* see py_tracer_only */
     uint32_t only_epoch;
+    bool only_c;        /* `only` wants builtins too */
     bool profile_hook;  /* the profile hook counts for this thread, not the eval hook */
     bool lost_hook;     /* the program took the profile hook's place; see eval.c */
     bool has_limits;    /* slow_below has been worked out */
     uint8_t name_tries; /* how often its name was looked for */
     uintptr_t
         slow_below;      /* stack addresses under this take the slow path; see eval.c */
+    bool in_timer;       /* a caller's clock is running: not part of the profile */
     uint32_t hook_depth; /* running calls that the profile hook entered */
+    uint32_t hook_turn;  /* the recording that what is said of hooks here is of */
     bool is_listed;      /* in py_tracer.threads */
     _Atomic bool is_writing;         /* in py_session_enter's section */
     struct py_thread *next;          /* of py_tracer.threads; NULL also if not in it */
     struct py_open_marks *marks;     /* see marks.c; owned; NULL: none yet */
     struct lw_calls_thread *session; /* its place in the session's lane */
     uint32_t session_epoch;          /* py_tracer.only_epoch, while that holds */
-    struct py_lane_place places[PY_LANES];
+    struct py_lane_place places[PY_NEAR_LANES];
+    struct py_lane_place *far_places; /* of the other lanes; owned */
+    unsigned far_count;
 };
 
 extern __thread struct py_thread py_thread
@@ -122,6 +143,10 @@ bool py_tracer_await_main(struct py_collector *collector);
 /* A frame of CODE with GLOBALS begins while we wait: the main module's own? Then start
  * and return true. */
 bool py_tracer_see_main(PyObject *code, PyObject *globals);
+
+/* LANE is not to be recorded any more, whatever becomes of its collector: it could not
+ * be taken over by a forked child. */
+void py_tracer_abandon_lane(unsigned lane);
 
 /* The calling thread's place in LANE, made when new. */
 struct lw_calls_thread *py_tracer_attach(unsigned lane);
@@ -149,29 +174,53 @@ double py_tracer_tick_s(void); /* seconds a tick of the common clock */
 
 /* ---- the hot path ---------------------------------------------------------------- */
 
+/* NULL: no memory. */
+struct py_lane_place *py_tracer_far_place(unsigned lane);
+
+static inline struct py_lane_place *py_tracer_lane_place(unsigned lane)
+{
+    return __builtin_expect(lane < PY_NEAR_LANES, 1) ? &py_thread.places[lane]
+                                                     : py_tracer_far_place(lane);
+}
+
 /* Whether the calling thread has been attached to the collector that is in LANE now. */
 static inline bool py_tracer_is_attached(unsigned lane)
 {
-    return py_thread.places[lane].unnamed_epoch == py_tracer.lanes[lane].epoch;
+    const struct py_lane_place *place = py_tracer_lane_place(lane);
+
+    return place && place->unnamed_epoch == py_tracer.lanes[lane].epoch;
 }
 
 /* And has the name that Python gives it, or never will have one. */
 static inline bool py_tracer_is_named(unsigned lane)
 {
-    return py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch;
+    const struct py_lane_place *place = py_tracer_lane_place(lane);
+
+    return place && place->epoch == py_tracer.lanes[lane].epoch;
 }
 
 /* Its place there, if it has one already: attaches nobody, so it needs no GIL. */
 static inline struct lw_calls_thread *py_tracer_known_place(unsigned lane)
 {
-    return py_tracer_is_attached(lane) ? py_thread.places[lane].calls : NULL;
+    return py_tracer_is_attached(lane) ? py_tracer_lane_place(lane)->calls : NULL;
 }
 
 static inline struct lw_calls_thread *py_tracer_place(unsigned lane)
 {
-    if (__builtin_expect(py_tracer_is_named(lane), 1))
-        return py_thread.places[lane].calls;
+    const struct py_lane_place *place = py_tracer_lane_place(lane);
+
+    if (__builtin_expect(place && place->epoch == py_tracer.lanes[lane].epoch, 1))
+        return place->calls;
     return py_tracer_attach(lane);
+}
+
+/* The first lane from LANE on that records RECORDS (enum py_records; any of them);
+ * lane_limit: there is none. */
+static inline unsigned py_tracer_find_lane(unsigned lane, unsigned records)
+{
+    while (lane < py_tracer.lane_limit && !(py_tracer.lanes[lane].records & records))
+        lane++;
+    return lane;
 }
 
 /* The calling thread's place, where nearly always all is plain: one lane is taken, by
@@ -187,12 +236,15 @@ static inline struct lw_calls_thread *py_tracer_only(void)
 /* Make the next py_tracer_only succeed if it can. */
 void py_tracer_refresh(void);
 
-static inline uint64_t py_tracer_now(unsigned lane, uint64_t now)
+/* The collectors that record now are not for this thread. */
+static inline bool py_tracer_is_idle(void)
 {
-    if (__builtin_expect(py_tracer.timers & (1u << lane), 0))
-        return py_tracer_timer_now(lane);
-    return now;
+    return py_thread.only_epoch == py_tracer.only_epoch && !py_thread.only;
 }
+
+/* The calling thread's place in LANE; *NOW, the common clock's, becomes what the lane's own
+ * says. That may run any code: NULL also where the lane is another's by now. */
+struct lw_calls_thread *py_tracer_place_at(unsigned lane, uint64_t *now);
 
 static inline const struct py_function_slot *py_tracer_function(PyObject *code)
 {
@@ -203,33 +255,11 @@ static inline const struct py_function_slot *py_tracer_function(PyObject *code)
                : py_functions_add_code(&py_tracer.functions, code);
 }
 
-/* Enter FUNCTION in each lane of LANES, which is not zero. */
-static inline void py_tracer_enter(unsigned lanes, uint32_t function)
-{
-    uint64_t now = lw_ticks_now(py_tracer.use_tsc);
-
-    do {
-        unsigned lane = (unsigned)__builtin_ctz(lanes);
-        struct lw_calls_thread *calls = py_tracer_place(lane);
-
-        if (calls)
-            lw_calls_enter(calls, function, py_tracer_now(lane, now));
-    } while (lanes &= lanes - 1);
-}
+/* Enter FUNCTION in each lane that records RECORDS. */
+void py_tracer_enter(enum py_records records, uint32_t function);
 
 /* Leave the running call, whichever it is. */
-static inline void py_tracer_leave(unsigned lanes)
-{
-    uint64_t now = lw_ticks_now(py_tracer.use_tsc);
-
-    do {
-        unsigned lane = (unsigned)__builtin_ctz(lanes);
-        struct lw_calls_thread *calls = py_tracer_place(lane);
-
-        if (calls)
-            lw_calls_leave(calls, py_tracer_now(lane, now));
-    } while (lanes &= lanes - 1);
-}
+void py_tracer_leave(enum py_records records);
 
 static inline bool py_tracer_is_key(uint32_t function, void *key)
 {
@@ -239,6 +269,9 @@ static inline bool py_tracer_is_key(uint32_t function, void *key)
 
 /* Leave the call of KEY (see struct py_function); if that is not the running one, find
  * it among its callers. */
-void py_tracer_leave_function(unsigned lanes, void *key);
+void py_tracer_leave_function(enum py_records records, void *key);
+
+/* One loss by CAUSE for the calling thread, in each lane that has it. */
+void py_tracer_count_lost(enum lw_agent_loss cause);
 
 #endif

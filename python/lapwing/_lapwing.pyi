@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from os import PathLike
-from types import ModuleType, TracebackType
-from typing import Any, SupportsFloat, SupportsIndex, TypeVar, overload
+from types import CodeType, ModuleType, TracebackType
+from typing import Any, Literal, SupportsFloat, SupportsIndex, TypeVar, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,18 +17,21 @@ class Calls:
         timeunit: float = 0.0,
         subcalls: bool = True,
         builtins: bool = True,
+        *,
+        threads: Literal["all", "this"] = "all",
     ) -> None: ...
     def enable(self, subcalls: bool = ..., builtins: bool = ...) -> None: ...
     def disable(self) -> None: ...
     def clear(self) -> None: ...
-    def tree(
+    def totals(
         self,
     ) -> tuple[
-        list[tuple[str | None, int, str]],
-        list[tuple[int, int, int, int, int]],
+        dict[int, tuple[CodeType | None, str | None, int, str]],
+        list[tuple[int, int, int, int, int, int]],
         float,
         bool,
     ]: ...
+    def take_losses(self) -> list[int]: ...
 
 def start(
     config: str, hello: bytes, argument_count: int, await_main: bool, /

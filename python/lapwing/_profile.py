@@ -1,34 +1,31 @@
-"""lapwing.Profile: cProfile.Profile, faster, for all threads.
+"""lapwing.Profile: cProfile.Profile, faster, for all threads or for one.
 
 Whatever takes a cProfile.Profile takes it: pstats.Stats, snakeviz, IPython's %prun.
 """
 
 from __future__ import annotations
 
-from collections import namedtuple
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from os import PathLike
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 
 from lapwing._agent import agent
-from lapwing._stats import Stats, make_stats
+from lapwing._stats import Entry, Stats, make_entries, make_stats, say_losses
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-CodeLabel = namedtuple("CodeLabel", "co_filename co_firstlineno co_name")
-Entry = namedtuple(
-    "Entry", "code callcount reccallcount totaltime inlinetime calls", defaults=(None,)
-)
-
 
 class Profile(agent.Calls):
-    """Profile(timer=None, timeunit=0.0, subcalls=True, builtins=True)
+    """Profile(timer=None, timeunit=0.0, subcalls=True, builtins=True, *, threads="all")
 
     Counts and times every call of the process, in every thread, each thread's calls
-    apart. timer is a function that returns the time, as a number of timeunit seconds
-    or, with timeunit 0, in seconds.
+    apart; with threads="this" those of the thread that enables it. timer is a
+    function that returns the time, as a number of timeunit seconds or, with timeunit
+    0, in seconds.
     """
 
     stats: Stats
@@ -39,28 +36,13 @@ class Profile(agent.Calls):
         self.snapshot_stats()
 
     def snapshot_stats(self) -> None:
-        self.stats = make_stats(*self.tree())
+        self.stats = make_stats(self.totals())
+        for text in say_losses(self.take_losses()):
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def getstats(self) -> list[Entry]:
-        """Entries like those of _lsprof.Profiler. A code object that may be gone is
-        stood for by its file name, first line and name."""
-        self.snapshot_stats()
-
-        def code(name: tuple[str, int, str]) -> str | CodeLabel:
-            return name[2] if name[0] == "~" else CodeLabel(*name)
-
-        calls: dict[tuple[str, int, str], list[Entry]] = {}
-        for callee, (_, _, _, _, callers) in self.stats.items():
-            for caller, (total, primitive, self_s, total_s) in callers.items():
-                calls.setdefault(caller, []).append(
-                    Entry(code(callee), total, total - primitive, total_s, self_s)
-                )
-        return [
-            Entry(
-                code(name), total, total - primitive, total_s, self_s, calls.get(name)
-            )
-            for name, (primitive, total, self_s, total_s, _) in self.stats.items()
-        ]
+        """Entries like those of _lsprof.Profiler."""
+        return make_entries(self.totals())
 
     def print_stats(self, sort: str | int | tuple[str | int, ...] = -1) -> None:
         """Print what pstats prints."""

@@ -279,6 +279,55 @@ void lw_calls_leave_rarely(struct lw_calls_thread *thread, uint64_t now)
     lw_calls_stand_on(thread, parent);
 }
 
+void lw_calls_suspend(struct lw_calls_thread *thread, uint64_t now,
+                      struct lw_calls_branch *branch)
+{
+    *branch = (struct lw_calls_branch){
+        .current = thread->current,
+        .depth = thread->depth,
+        .moves = thread->moves,
+        .folded = thread->folded,
+        .folded_count = thread->folded_count,
+        .folded_capacity = thread->folded_capacity,
+        .starts = thread->starts,
+        .starts_capacity = thread->starts_capacity,
+    };
+    lw_calls_settle(thread, now);
+    thread->folded = NULL;
+    thread->folded_count = thread->folded_capacity = 0;
+    thread->starts = NULL;
+    thread->starts_capacity = 0;
+    thread->depth = 0;
+    lw_calls_stand_on(thread, thread->tree->root);
+}
+
+void lw_calls_resume(struct lw_calls_thread *thread, uint64_t now,
+                     struct lw_calls_branch *branch)
+{
+    lw_calls_settle(thread, now);
+    free(thread->folded);
+    free(thread->starts);
+    thread->folded = branch->folded;
+    thread->folded_count = branch->folded_count;
+    thread->folded_capacity = branch->folded_capacity;
+    thread->starts = branch->starts;
+    thread->starts_capacity = branch->starts_capacity;
+    if (branch->moves == thread->moves) {
+        thread->depth = branch->depth;
+        lw_calls_stand_on(thread, branch->current);
+    } else { /* those nodes are the parent's */
+        thread->folded_count = 0;
+        thread->depth = 0;
+        lw_calls_stand_on(thread, thread->tree->root);
+    }
+}
+
+void lw_calls_branch_release(struct lw_calls_branch *branch)
+{
+    free(branch->folded);
+    free(branch->starts);
+}
+
 void lw_calls_leave_all(struct lw_calls_thread *thread, uint64_t now)
 {
     while (thread->current != thread->tree->root)
@@ -340,6 +389,7 @@ bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *regi
     struct lw_agent_thread *slot = path ? lw_region_take_thread(region) : NULL;
     bool moved = slot && settle_in(thread, region, slot);
 
+    thread->moves++;
     thread->folded_count = 0;
     if (moved) {
         struct lw_region_node *at = thread->current;

@@ -49,6 +49,7 @@ struct lw_calls_thread {
     uint64_t min_span_ticks; /* of a timeline */
     uint64_t *starts; /* of the calls now running, by depth; timeline only; owned */
     size_t starts_capacity;
+    uint32_t moves; /* by forks: how often the nodes became others */
 };
 
 /* NULL, counted in the region, when there is no slot or no memory. */
@@ -206,6 +207,26 @@ static inline void lw_calls_leave(struct lw_calls_thread *thread, uint64_t now)
     if (__builtin_expect(!lw_calls_try_leave(thread, now), 0))
         lw_calls_leave_rarely(thread, now);
 }
+
+/* Where a thread stands, while another stack of calls runs in it (a greenlet's). */
+struct lw_calls_branch {
+    struct lw_region_node *current;
+    uint32_t depth;
+    uint32_t moves; /* of the thread: a fork since makes the rest void */
+    struct lw_region_node **folded; /* as struct lw_calls_thread has them; owned */
+    size_t folded_count;
+    size_t folded_capacity;
+    uint64_t *starts;
+    size_t starts_capacity;
+};
+
+/* Note where the thread stands in BRANCH, and let it go on from the root. */
+void lw_calls_suspend(struct lw_calls_thread *thread, uint64_t now,
+                      struct lw_calls_branch *branch);
+/* Let it go on there, and release BRANCH. */
+void lw_calls_resume(struct lw_calls_thread *thread, uint64_t now,
+                     struct lw_calls_branch *branch);
+void lw_calls_branch_release(struct lw_calls_branch *branch);
 
 /* Return to the root, from wherever: recording stops for this thread. */
 void lw_calls_leave_all(struct lw_calls_thread *thread, uint64_t now);

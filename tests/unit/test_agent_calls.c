@@ -62,6 +62,38 @@ TEST(each_function_gets_the_time_between_its_events)
     stop(thread);
 }
 
+TEST(another_stack_of_calls_begins_at_the_root_and_comes_back_to_its_place)
+{
+    struct lw_calls_thread *thread = start(LW_AGENT_TIMELINE, true);
+    struct lw_calls_branch first, second;
+    uint32_t place;
+    uint64_t self;
+
+    lw_calls_enter(thread, 1, 10);
+    lw_calls_enter(thread, 2, 12);
+    place = lw_calls_current(thread);
+    lw_calls_suspend(thread, 15, &first);
+    CHECK_EQ(lw_calls_function(thread), LW_FUNCTION_ROOT);
+    lw_calls_enter(thread, 2, 20); /* another 2, on another path */
+    CHECK(lw_calls_current(thread) != place);
+    lw_calls_suspend(thread, 24, &second);
+    lw_calls_resume(thread, 100, &first);
+    CHECK_EQ(lw_calls_current(thread), place);
+    lw_calls_leave(thread, 101);
+    CHECK_EQ(lw_calls_function(thread), 1);
+    lw_calls_leave(thread, 103);
+    lw_calls_resume(thread, 110, &second);
+    lw_calls_leave(thread, 111);
+    CHECK_EQ(lw_calls_function(thread), LW_FUNCTION_ROOT);
+    CHECK_EQ(thread->depth, 0);
+    CHECK_EQ(calls_of(1, &self), 1);
+    CHECK_EQ(self, 2 + 2);
+    CHECK_EQ(calls_of(2, &self), 2);
+    CHECK_EQ(self, 3 + 4 + 1 + 1);
+    CHECK_EQ(atomic_load(&thread->ring->head), 3); /* a span for each call */
+    stop(thread);
+}
+
 TEST(the_same_function_on_another_path_is_another_node)
 {
     struct lw_calls_thread *thread = start(0, false);
