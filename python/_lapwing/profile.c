@@ -48,7 +48,7 @@ static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
  * use the timer and the counts. True, with the exception that cProfile has. */
 static bool refuse_in_timer(const struct calls *calls, const char *what)
 {
-    if (!calls->timer || !py_tracer.in_timer)
+    if (calls->collector.in_timer == 0)
         return false;
     PyErr_Format(PyExc_RuntimeError, "cannot %s profiler in external timer", what);
     return true;

@@ -406,6 +406,7 @@ uint64_t py_tracer_timer_now(unsigned lane)
     double ticks = 0;
 
     PyErr_Fetch(&type, &value, &traceback);
+    collector->in_timer++;
     py_tracer.in_timer = true;
     reading = PyObject_CallObject(collector->timer, NULL);
     if (reading)
@@ -414,6 +415,7 @@ uint64_t py_tracer_timer_now(unsigned lane)
     if (PyErr_Occurred())
         PyErr_WriteUnraisable(collector->timer);
     py_tracer.in_timer = false;
+    collector->in_timer--;
     PyErr_Restore(type, value, traceback);
     return (uint64_t)(int64_t)(collector->timer_unit_s > 0 ? ticks : ticks * 1e9);
 }

@@ -36,6 +36,7 @@ struct py_collector {
     uint64_t min_span_ticks;
     PyObject *timer;     /* the caller's own clock, borrowed from the owner; or NULL */
     double timer_unit_s; /* seconds a tick of it; 0: it gives seconds as float */
+    unsigned in_timer;   /* calls of it that run, of all threads */
     _Atomic int lane;    /* -1: not recording */
 };
 
