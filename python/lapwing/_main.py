@@ -88,11 +88,13 @@ def new_main(
 ) -> ModuleType:
     """The module that is `__main__` from now on."""
     module = ModuleType("__main__")
+    # Up to 3.13 there are annotations, up to 3.14 the cached file: as in our own.
+    of_versions: dict[str, object] = {"__annotations__": {}, "__cached__": cached}
+    given = vars(sys.modules["__main__"])
+    module.__dict__.update({k: v for k, v in of_versions.items() if k in given})
     module.__dict__.update(
         {
-            "__annotations__": {},
             "__builtins__": builtins,
-            "__cached__": cached,
             "__file__": path,
             "__loader__": loader,
             "__package__": spec.parent if spec else None,
@@ -127,7 +129,7 @@ def run_module(name: str | None) -> None:
     except not_found as error:
         print(f"lapwing: {error}", file=sys.stderr)
         raise SystemExit(1) from None
-    module = new_main(spec.origin, spec.loader, spec, spec.cached)
+    module = new_main(spec.origin, spec.loader, spec, getattr(spec, "cached", None))
     exec(code, module.__dict__)
 
 

@@ -93,6 +93,8 @@ void lw_measure_table(const struct lw_profile *profile, struct lw_table *table)
             continue;
         columns[c].unit = unit;
         columns[c].name = without_ns(columns[c].name, table);
+        if (strcmp(columns[c].title, "time") == 0)
+            columns[c].title = "weight";
         for (size_t row = 0; row < table->row_count; row++) {
             struct lw_value *value = &table->values[row * table->column_count + c];
 

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "model/losses.h"
+#include "model/measure.h"
 #include "model/query.h"
 
 /* clang-format off */
@@ -56,8 +57,13 @@ static void add_function(struct lw_table *table, const struct lw_function *funct
 
 static void note_losses(const struct lw_profile *profile, struct lw_table *table)
 {
+    const char *sentence = lw_measure_sentence(profile);
     struct lw_buf text;
 
+    if (sentence && profile->loss_count == 0) {
+        lw_table_note(table, "%s", sentence);
+        return;
+    }
     lw_buf_init(&text, 0);
     lw_losses_add_line(profile, &text);
     if (text.failure)
@@ -84,6 +90,7 @@ static bool fill(struct lw_table *table, const struct lw_callgraph *graph,
         add_function(table, function, file != 0, has_calls);
     }
     note_losses(graph->profile, table);
+    lw_measure_table(graph->profile, table);
     return lw_table_check(table, err);
 }
 

@@ -46,7 +46,8 @@ def shown(value):
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
 known = {name: shown(value) for name, value in sorted(vars(main).items())
          if name.startswith("__") and name not in ("__cached__", "__doc__")}
-if __spec__ is not None:
+known["cached"] = hasattr(main, "__cached__")
+if known["cached"] and __spec__ is not None:
     known["cached"] = main.__cached__ == __spec__.cached
 # Where the package that is under test lies is no matter of the program's.
 print(known, main.__dict__ is globals(), sys.argv, sys.path, sep="\\n")
@@ -483,7 +484,7 @@ for name, theirs in vars(cProfile.Profile).items():
         if a != b:
             print("differs:", "Profile", name, a, b)
 def f(): pass
-for code in (f.__code__, "<built-in>"):
+for code in (f.__code__, "<built-in>") if hasattr(cProfile, "label") else ():  # < 3.15
     assert lapwing.label(code) == cProfile.label(code)
 print("compared")
 """
