@@ -80,8 +80,7 @@ bool lw_folder_has_trace(const char *path, bool *has_trace, struct lw_error *err
  * commands whose words may be either that or something else; they know "-" themselves.
  * Fails only with LW_ERR_NOMEM. */
 bool lw_profile_exists(const char *name, unsigned by, bool *exists,
-                       struct lw_error *err)
-    LW_MUST_CHECK;
+                       struct lw_error *err) LW_MUST_CHECK;
 /* Who would read NAME, by a look at its beginning; NULL: nobody, or it cannot be told.
  * *IS_TORCH: it is a trace of torch's profiler, or a folder of them; false when not sure. */
 const struct lw_reader *lw_profile_reader(const char *name, bool *is_torch);

@@ -18,7 +18,8 @@
 struct lw_render_options {
     size_t width; /* columns to fit into, by cutting stretch columns; 0: any */
     bool colour;  /* with the escapes of a terminal */
-    size_t lines; /* to fit into, by leaving out the last rows of a long table; 0: any */
+    size_t
+        lines; /* to fit into, by leaving out the last rows of a long table; 0: any */
     const char *more; /* how to see those: "--limit 0 shows all"; NULL: lines is 0 */
 };
 

@@ -1,5 +1,5 @@
-"""On a terminal a table is no longer than the screen, its best rows first; a pager shows
-all when asked; what is no terminal gets everything."""
+"""On a terminal a table is no longer than the screen, its best rows first; a pager has
+all when asked; a pipe, JSON and CSV have everything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def show(lapwing: str, folder: Path, *words: str, **environ: str) -> str:
     """What a terminal of 30 lines gets."""
     main, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, 80, 0, 0))
-    plain = {k: v for k, v in os.environ.items() if k not in ("LINES", "COLUMNS", "PAGER")}
+    plain = {
+        k: v for k, v in os.environ.items() if k not in ("LINES", "COLUMNS", "PAGER")
+    }
     process = subprocess.Popen(
         [lapwing, "report", "x.folded", *words],
         cwd=folder,
@@ -77,12 +79,16 @@ def test_json_and_csv_are_whole_on_a_terminal(lapwing: str, folder: Path) -> Non
 
 def test_a_pipe_is_not_cut_to_a_screen(lapwing: str, folder: Path) -> None:
     words = [lapwing, "report", "x.folded", "functions"]
-    shown = subprocess.check_output(words, cwd=folder, text=True, env={**os.environ, "LINES": "10"})
+    shown = subprocess.check_output(
+        words, cwd=folder, text=True, env={**os.environ, "LINES": "10"}
+    )
     assert len(functions(shown)) >= 29
 
 
 def test_a_pager_gets_all_rows(lapwing: str, folder: Path) -> None:
-    shown = show(lapwing, folder, "functions", LAPWING_PAGER="cat >paged; echo was paged")
+    shown = show(
+        lapwing, folder, "functions", LAPWING_PAGER="cat >paged; echo was paged"
+    )
     assert shown == "was paged\n"
     assert len(functions((folder / "paged").read_text())) == FUNCTIONS
     shown = show(lapwing, folder, "functions", "--pager", PAGER="sed s/^/page:/")
@@ -91,4 +97,6 @@ def test_a_pager_gets_all_rows(lapwing: str, folder: Path) -> None:
 
 
 def test_a_pager_that_is_left_early_is_no_failure(lapwing: str, folder: Path) -> None:
-    assert show(lapwing, folder, "functions", LAPWING_PAGER="head -n 1").count("\n") == 1
+    assert (
+        show(lapwing, folder, "functions", LAPWING_PAGER="head -n 1").count("\n") == 1
+    )

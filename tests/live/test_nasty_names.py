@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import pty
 import os
+import pty
 import subprocess
 import unicodedata
 from pathlib import Path
@@ -35,13 +35,22 @@ NAMES = [
     "\r=1",
     " =1",
     "\uff1d1",
-    "a|b`c`<script>alert(1)</script>&amp;\"q\",'",
+    'a|b`c`<script>alert(1)</script>&amp;"q",\'',
     "x" * 1_000_000,
 ]
 # What a spreadsheet takes for a formula; Excel also where input is East Asian.
 FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 VIEWS = ["functions", "tree", "callers", "callees", "threads", "summary", "processes"]
-WRITERS = ["collapsed", "callgrind", "chrome", "csv", "json", "markdown", "speedscope", "svg"]
+WRITERS = [
+    "collapsed",
+    "callgrind",
+    "chrome",
+    "csv",
+    "json",
+    "markdown",
+    "speedscope",
+    "svg",
+]
 
 
 @pytest.fixture(scope="module")
@@ -115,12 +124,14 @@ def test_no_cell_of_csv_is_a_formula_and_every_number_is_one(
         assert not row["function"].lstrip(" ").startswith(FORMULA)
     functions = {row["function"] for row in rows}
     assert {"'=cmd|' /C calc'!A0", "'-2+3", "' =1", "two\\x0alines"} <= functions
-    assert "a|b`c`<script>alert(1)</script>&amp;\"q\",'" in functions
+    assert 'a|b`c`<script>alert(1)</script>&amp;"q",\'' in functions
     assert "x" * 1_000_000 in functions
 
 
 def test_json_gives_every_name_back_as_it_was(lapwing: str, folder: Path) -> None:
-    shown = lapwing_shows(lapwing, folder, "report", "nasty.json", "functions", "--json")
+    shown = lapwing_shows(
+        lapwing, folder, "report", "nasty.json", "functions", "--json"
+    )
     assert {row["function"] for row in json.loads(shown)["rows"]} == set(NAMES)
 
 
@@ -133,7 +144,7 @@ def test_a_shell_shows_the_name_of_a_file_without_its_escapes(
     done = subprocess.run(
         [lapwing, "shell", name],
         cwd=folder,
-        input=b"stats 1\nadd \x1b]0;nobody\x07\nhelp \x1b]0;nothing\x07\n\x1b]0;what\x07\n",
+        input=b"stats 1\nadd \x1b]0;nobody\x07\nhelp \x1b]0;it\x07\n\x1b]0;what\x07\n",
         stdout=terminal,
         stderr=terminal,
     )

@@ -84,5 +84,7 @@ def test_which_it_was_is_said_when_an_import_fails(
     assert f"x.py ran with {python} (the active virtualenv)" in done.stderr
 
 
-def test_nothing_is_said_of_it_when_the_script_is_fine(lapwing: str, script: Path) -> None:
+def test_nothing_is_said_of_it_when_the_script_is_fine(
+    lapwing: str, script: Path
+) -> None:
     assert " ran with " not in run(lapwing, script).stderr
