@@ -16,7 +16,7 @@ SOURCES := $(shell find src python -type f -not -name '*.pyc' 2>/dev/null) \
 	meson.build meson_options.txt pyproject.toml LICENSE
 FOLDERS := $(wildcard src/. src/*/. python/. python/*/. tests/unit/. fuzz/.)
 
-.PHONY: wheel demo test quick-test bench lint tsan torture unchanged fuzz fuzz-coverage matrix torch-matrix clean help
+.PHONY: wheel demo test quick-test bench lint tsan torture unchanged fuzz fuzz-coverage matrix peers torch-matrix clean help
 .NOTPARALLEL:  # ninja is parallel, and set-up must not run twice at once
 .PHONY: setup-build setup-test setup-torch setup-fuzz asan tsan-build werror
 
@@ -49,6 +49,10 @@ matrix: setup-test wheel  ## the live tests on CPython 3.10 to 3.15
 	@LAPWING_VERSIONS="$(VERSIONS)" \
 	LAPWING_PYTHONS="$$(tools/pythons.sh --first $(VERSIONS) | cut -d' ' -f2- | paste -s -d: -)" \
 		$(PYTHON) tests/all.py live
+
+peers: setup-test setup-torch wheel  ## CPython's tests of cProfile, and what torch checks of its profiler, on ours
+	@$(PYTHON) tests/peers/run.py
+	@$(PYTHON) -m pytest -q tests/live/test_torch_windows.py -k "test_lapwing_torch and check_"
 
 torch-matrix: setup-test setup-torch wheel  ## the torch live tests on Debian's torches
 	@LAPWING_TORCH_VERSIONS="$(TORCHES)" \

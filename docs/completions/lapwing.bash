@@ -37,7 +37,7 @@ _lapwing() {
         operands=""
         ;;
     report)
-        options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --state --error --by --rank --range --compat --diff --json --csv --markdown --style --output"
+        options="--help --sort --reverse --mine --match --limit --strip --min-share --depth --thread --process --from --state --error --by --rank --range --compat --diff --json --csv --markdown --style --pager --output"
         operands="advice callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks steps summary sync system threads tree"
         ;;
     run)

@@ -43,7 +43,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from pack' -s o -l output -r -F -
 complete -c lapwing -n '__fish_seen_subcommand_from pack' -l in -x -a '' -d 'look for RUN in FOLDER, not .lapwing/runs'
 
 complete -c lapwing -f -n __fish_use_subcommand -a report -d 'print what a profile says: summary, functions, callers, tree ...'
-complete -c lapwing -n '__fish_seen_subcommand_from report' -s s -l sort -x -a 'calls ncalls cumtime cumulative filename line module name nfl pcalls stdname time tottime' -d 'sort by KEY: calls, cumulative, file, line, module, name, nfl, pcalls, stdname or time (pstats'\'' abbreviations work); again for equal ones. Views of a torch trace: by one of their columns'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -s s -l sort -x -a 'calls ncalls cumtime cumulative filename line module name nfl pcalls stdname time tottime' -d 'sort by KEY: calls, cumulative (total), file, line, module, name, nfl, pcalls, stdname or time (self); pstats'\'' abbreviations work; again for equal ones. Views of a torch trace: by one of their columns'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -s r -l reverse -d 'turn the order round'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -s m -l mine -d 'only your own code: under the project'\''s folder, but no installed package, virtualenv or builtin'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l match -x -a '' -d 'only functions whose file:line(name) matches'
@@ -60,11 +60,12 @@ complete -c lapwing -n '__fish_seen_subcommand_from report' -l by -x -a '' -d 'w
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l rank -x -a '' -d 'only this rank of a job'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l range -x -a '' -d 'only the time of the first range, or the N-th from 0, whose name holds NAME: ProfilerStep#7, Step@2 (critical)'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l compat -x -a 'none tb hta torch' -d 'with another tool'\''s definitions, where they differ: tb is TensorBoard'\''s profiler plugin, hta Holistic Trace Analysis, torch key_averages() itself'
-complete -c lapwing -n '__fish_seen_subcommand_from report' -l diff -d 'of two profiles, what is more or less in the second, by function; the biggest changes first'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l diff -d 'of two profiles, what is more or less in the second, by function, or (steps) by phase of a step; the biggest changes first'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l json -d 'as JSON, all rows'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l csv -d 'as comma-separated values, all rows'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l markdown -d 'as a table in Markdown'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l style -x -a 'lapwing pstats torch' -d 'pstats: functions, callers and callees exactly as Python'\''s pstats prints them; torch: ops as torch'\''s key_averages().table() does, --sort by its words (self_cpu_time_total ...), --by shape or stack (--depth: of how many functions)'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -l pager -d 'on a terminal, all rows through a pager: $LAPWING_PAGER (which then is always used), $PAGER or less'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or of the whole profile .svg and what else export writes'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -a 'advice callees callers compare critical functions idle kernels launch lines memory modules ops overlap overview processes ranks steps summary sync system threads tree'
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "error.h"
+
 /* A function pointer from dlsym: C forbids the plain cast, POSIX promises the copy. */
 static void find(void *function, const char *name, const char *older_name)
 {
@@ -24,6 +26,14 @@ void *py_compat_find_loaded(const char *library, const char *symbol)
     if (handle)
         dlclose(handle); /* the program's own reference keeps it */
     return found;
+}
+
+bool py_compat_is_main_interpreter(void)
+{
+    PyInterpreterState *(*main_interpreter)(void);
+
+    find(&main_interpreter, "PyInterpreterState_Main", NULL);
+    return !main_interpreter || main_interpreter() == PyInterpreterState_Get();
 }
 
 /* ---- does a[i] pass by the evaluation function? ---------------------------------- */
@@ -60,7 +70,7 @@ static bool getitem_is_hidden(const struct py_compat *compat)
         result = PyEval_EvalCode(code, names, names);
         compat->set_eval(interpreter, evaluate_as_before);
     }
-    PyErr_Clear();
+    py_error_end();
     Py_XDECREF(result);
     Py_XDECREF(code);
     Py_XDECREF(names);

@@ -101,12 +101,15 @@ enum py_type_slot {
     PY_SLOT_CALL = 128,
     PY_SLOT_GET = 144, /* of an attribute */
     PY_SLOT_INIT = 296,
-    PY_SLOT_NEW = 312,
+    PY_SLOT_ALLOC = 304,
     PY_SLOT_FINALIZE = 392,
 };
 
 /* Fill COMPAT. False: this Python cannot be traced; *REASON says why. */
 bool py_compat_load(struct py_compat *compat, const char **reason);
+
+/* Whether the calling thread is in the process's main interpreter. */
+bool py_compat_is_main_interpreter(void);
 
 /* SYMBOL of the file LIBRARY, which is loaded, or of those that it needs; or NULL. */
 void *py_compat_find_loaded(const char *library, const char *symbol);

@@ -1,8 +1,11 @@
 /* A watched program sees its environment without us: our variables are hidden from
  * os.environ, but stay in the process' own (C) environment, which children inherit by
  * themselves. Two cases need help, so the few functions through which Python starts
- * programs are wrapped: an environment passed by hand, and a program that sets
- * PYTHONPATH anew. */
+ * programs go through us: an environment passed by hand, and a program that sets
+ * PYTHONPATH anew.
+ *
+ * The functions stay the objects that they are: only what their definitions call is
+ * replaced (patch.h), and put back when the recording ends. */
 
 #include "exec.h"
 
@@ -10,301 +13,492 @@
 #include <string.h>
 
 #include "agent/layout.h"
+#include "agent/python_path.h"
+#include "error.h"
+#include "patch.h"
 
-static char *folder; /* of sitecustomize.py and the agent; owned */
-static char *config; /* value of LAPWING_AGENT; owned */
+#define PATH_NAME "PYTHONPATH"
 
-/* "FOLDER" or "FOLDER:OLD"; caller frees. NULL: no memory. */
-static char *path_with_folder(const char *old, size_t old_len)
+static struct {
+    bool is_on;
+    char *folder; /* of sitecustomize.py and the agent; owned */
+    char *config; /* value of LAPWING_AGENT; owned */
+    char *python; /* base name of this Python's program; owned, or NULL */
+} following;
+
+/* ---- the process' own environment --------------------------------------------------- */
+
+static void set_variable(const char *name, const char *value)
 {
-    size_t folder_len = strlen(folder);
-    char *path = malloc(folder_len + old_len + 2);
+    const char *now = getenv(name);
 
-    if (!path)
-        return NULL;
-    memcpy(path, folder, folder_len + 1);
-    if (old_len) {
-        path[folder_len] = ':';
-        memcpy(path + folder_len + 1, old, old_len);
-        path[folder_len + 1 + old_len] = '\0';
-    }
-    return path;
-}
-
-static bool starts_with_folder(const char *path, size_t len)
-{
-    size_t folder_len = strlen(folder);
-
-    return len >= folder_len && memcmp(path, folder, folder_len) == 0 &&
-           (len == folder_len || path[folder_len] == ':');
+    /* Other threads may be reading it: nothing is written without need. */
+    if (!now || strcmp(now, value) != 0)
+        setenv(name, value, 1);
 }
 
 static void complete_own_environment(void)
 {
-    const char *path = getenv("PYTHONPATH");
+    const char *path = getenv(PATH_NAME);
+    size_t len = path ? strlen(path) : 0;
 
-    if (!path || !starts_with_folder(path, strlen(path))) {
-        char *longer = path_with_folder(path ? path : "", path ? strlen(path) : 0);
+    if (!path || !lw_python_path_has(path, len, following.folder)) {
+        char *longer = lw_python_path_with(path, len, following.folder);
 
         if (longer)
-            setenv("PYTHONPATH", longer, 1);
+            set_variable(PATH_NAME, longer);
         free(longer);
     }
-    setenv(LW_AGENT_VARIABLE, config, 1);
+    set_variable(LW_AGENT_VARIABLE, following.config);
 }
 
-/* A new list of b"KEY=VALUE" for _posixsubprocess, from LIST with ours in it. */
-static PyObject *complete_list(PyObject *list)
+static void clean_own_environment(void)
 {
-    static const char path_key[] = "PYTHONPATH=";
-    PyObject *made = PySequence_List(list);
-    PyObject *path_entry = NULL, *config_entry = NULL;
-    char *path = NULL;
-    bool done = false;
+    const char *path = getenv(PATH_NAME);
+    bool is_unset = false;
+    char *own;
 
-    if (!made)
-        return NULL;
-    for (Py_ssize_t i = PyList_Size(made) - 1; i >= 0; i--) {
-        PyObject *entry = PyList_GetItem(made, i); /* borrowed */
-        char *text;
-        Py_ssize_t len;
-
-        if (!PyBytes_Check(entry) || PyBytes_AsStringAndSize(entry, &text, &len) < 0) {
-            PyErr_Clear();
-            continue;
-        }
-        if ((size_t)len >= sizeof(path_key) - 1 &&
-            memcmp(text, path_key, sizeof(path_key) - 1) == 0) {
-            const char *old = text + sizeof(path_key) - 1;
-            size_t old_len = (size_t)len - (sizeof(path_key) - 1);
-
-            if (starts_with_folder(old, old_len)) {
-                Py_INCREF(list);
-                Py_DECREF(made);
-                return list;
-            }
-            free(path);
-            path = path_with_folder(old, old_len);
-            if (PyList_SetSlice(made, i, i + 1, NULL) < 0)
-                goto out;
-        }
+    if (path && lw_python_path_has(path, strlen(path), following.folder)) {
+        own = lw_python_path_without(path, following.folder, &is_unset);
+        if (is_unset)
+            unsetenv(PATH_NAME);
+        else if (own)
+            setenv(PATH_NAME, own, 1);
+        free(own);
     }
-    if (!path)
-        path = path_with_folder("", 0);
-    path_entry = path ? PyBytes_FromFormat("%s%s", path_key, path) : PyErr_NoMemory();
-    config_entry = PyBytes_FromFormat("%s=%s", LW_AGENT_VARIABLE, config);
-    done = path_entry && config_entry && PyList_Append(made, path_entry) == 0 &&
-           PyList_Append(made, config_entry) == 0;
-out:
-    free(path);
-    Py_XDECREF(path_entry);
-    Py_XDECREF(config_entry);
-    if (done)
-        return made;
-    Py_DECREF(made);
-    return NULL;
+    unsetenv(LW_AGENT_VARIABLE);
 }
 
-/* The text of VALUE (str or bytes) as the file system has it, or NULL without an
- * exception; *HOLDER keeps it. */
-static const char *environment_text(PyObject *value, PyObject **holder)
+/* ---- environments that are passed --------------------------------------------------- */
+
+/* The text of VALUE, a str or bytes, as the file system has it, or NULL; *HOLDER keeps it.
+ * A path object is not asked: that would run code of the program's. */
+static const char *file_text(PyObject *value, PyObject **holder)
 {
     char *text = NULL;
 
     *holder = NULL;
-    if (!value || !PyUnicode_FSConverter(value, holder)) {
-        PyErr_Clear();
+    if (!value || !(PyUnicode_Check(value) || PyBytes_Check(value)))
         return NULL;
-    }
-    if (PyBytes_AsStringAndSize(*holder, &text, NULL) < 0)
+    if (!PyUnicode_FSConverter(value, holder) ||
+        PyBytes_AsStringAndSize(*holder, &text, NULL) < 0)
         PyErr_Clear();
     return text;
 }
 
-/* A new dict from MAPPING, as os.execve takes it, with ours in it. Keys may be str or
- * bytes. */
-static PyObject *complete_mapping(PyObject *mapping)
+static bool is_python_name(const char *path)
 {
-    PyObject *made = PyDict_New();
-    PyObject *items = PyMapping_Items(mapping);
-    PyObject *key_text = PyUnicode_FromString("PYTHONPATH");
-    PyObject *key_bytes = PyBytes_FromString("PYTHONPATH");
-    PyObject *old = NULL, *holder = NULL, *value = NULL, *config_value = NULL;
-    const char *text;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+
+    return strncmp(name, "python", 6) == 0 || strncmp(name, "pypy", 4) == 0 ||
+           (following.python && strcmp(name, following.python) == 0);
+}
+
+/* Whether PROGRAM, a path, or a sequence of those that are tried, is a Python. */
+static bool is_python(PyObject *program)
+{
+    PyObject *first = NULL, *holder = NULL;
+    const char *path;
+    bool is;
+
+    if (program && (PyTuple_Check(program) || PyList_Check(program)))
+        program = first = PySequence_GetItem(program, 0);
+    path = file_text(program, &holder);
+    is = path && is_python_name(path);
+    Py_XDECREF(first);
+    Py_XDECREF(holder);
+    return is;
+}
+
+static bool is_entry_of(PyObject *entry, const char *name, const char **value,
+                        size_t *len)
+{
+    size_t name_len = strlen(name);
+    char *text;
+    Py_ssize_t text_len;
+
+    if (!PyBytes_Check(entry))
+        return false;
+    if (PyBytes_AsStringAndSize(entry, &text, &text_len) < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    if ((size_t)text_len <= name_len || memcmp(text, name, name_len) != 0 ||
+        text[name_len] != '=')
+        return false;
+    *value = text + name_len + 1;
+    *len = (size_t)text_len - name_len - 1;
+    return true;
+}
+
+/* Have LIST hold NAME=VALUE, where its old entry is, AT, or at its end (-1). */
+static bool put_entry(PyObject *list, Py_ssize_t at, const char *name,
+                      const char *value)
+{
+    PyObject *entry = PyBytes_FromFormat("%s=%s", name, value);
+    bool done;
+
+    if (!entry)
+        return false;
+    if (at >= 0)
+        return PyList_SetItem(list, at, entry) == 0; /* takes the reference */
+    done = PyList_Append(list, entry) == 0;
+    Py_DECREF(entry);
+    return done;
+}
+
+/* What of an environment that is passed matters to us. */
+struct passed {
+    const char *path; /* of PYTHONPATH, LEN bytes; NULL: it has none */
+    size_t len;
+    bool has_programs; /* it has a PATH, so what is started may start others by name */
+};
+
+/* Python itself passes an environment that was made from nothing on to a program that is
+ * no Python as it is: that is what `env={}` is for. */
+static bool is_for_us(const struct passed *passed, PyObject *program)
+{
+    return passed->has_programs || passed->path || is_python(program);
+}
+
+/* A new list of b"KEY=VALUE" for _posixsubprocess, from LIST with ours in it; NULL with or
+ * without an exception: LIST will do. */
+static PyObject *complete_list(PyObject *list, PyObject *program)
+{
+    PyObject *made = PySequence_List(list);
+    Py_ssize_t path_at = -1, config_at = -1;
+    struct passed passed = { NULL, 0, false };
     char *path = NULL;
     bool done = false;
 
-    if (!made || !items || !key_text || !key_bytes ||
-        PyDict_MergeFromSeq2(made, items, 1) < 0)
-        goto out;
-    old = PyDict_GetItemWithError(made, key_text); /* borrowed */
-    if (!old && !PyErr_Occurred())
-        old = PyDict_GetItemWithError(made, key_bytes);
-    if (PyErr_Occurred())
-        goto out;
-    text = environment_text(old, &holder);
-    if (text && starts_with_folder(text, strlen(text))) {
-        done = true;
-        goto out;
+    for (Py_ssize_t i = 0; made && i < PyList_Size(made); i++) {
+        PyObject *entry = PyList_GetItem(made, i); /* borrowed */
+        const char *value;
+        size_t len;
+
+        if (is_entry_of(entry, PATH_NAME, &value, &len)) {
+            passed.path = value;
+            passed.len = len;
+            path_at = i;
+        } else if (is_entry_of(entry, LW_AGENT_VARIABLE, &value, &len)) {
+            config_at = i;
+        } else if (is_entry_of(entry, "PATH", &value, &len)) {
+            passed.has_programs = true;
+        }
     }
-    path = path_with_folder(text ? text : "", text ? strlen(text) : 0);
-    value = path ? PyUnicode_DecodeFSDefault(path) : PyErr_NoMemory();
-    config_value = PyUnicode_DecodeFSDefault(config);
-    if (!value || !config_value)
-        goto out;
-    if (PyDict_GetItemWithError(made, key_bytes) && PyDict_DelItem(made, key_bytes) < 0)
-        goto out;
-    done = PyDict_SetItem(made, key_text, value) == 0 &&
-           PyDict_SetItemString(made, LW_AGENT_VARIABLE, config_value) == 0;
-out:
+    if (made && is_for_us(&passed, program)) {
+        done = true;
+        if (!passed.path ||
+            !lw_python_path_has(passed.path, passed.len, following.folder)) {
+            path = lw_python_path_with(passed.path, passed.len, following.folder);
+            done = path && put_entry(made, path_at, PATH_NAME, path);
+        }
+        done = done && put_entry(made, config_at, LW_AGENT_VARIABLE, following.config);
+    }
     free(path);
-    Py_XDECREF(items);
-    Py_XDECREF(key_text);
-    Py_XDECREF(key_bytes);
-    Py_XDECREF(holder);
-    Py_XDECREF(value);
-    Py_XDECREF(config_value);
     if (done)
         return made;
     Py_XDECREF(made);
     return NULL;
 }
 
-/* One function through which programs are started. */
-struct starter {
+/* NAME in DICT, under a str or bytes; borrowed; *KEY is the one that it is under, or a
+ * str, and is the caller's. */
+static PyObject *find_variable(PyObject *dict, const char *name, PyObject **key)
+{
+    PyObject *text = PyUnicode_FromString(name), *bytes = PyBytes_FromString(name);
+    PyObject *value = text ? PyDict_GetItemWithError(dict, text) : NULL;
+
+    *key = text;
+    if (!value && bytes && !PyErr_Occurred()) {
+        value = PyDict_GetItemWithError(dict, bytes);
+        if (value)
+            *key = bytes;
+    }
+    Py_XDECREF(*key == text ? bytes : text);
+    return value;
+}
+
+static bool put_variable(PyObject *dict, PyObject *key, const char *text)
+{
+    PyObject *value = key ? PyUnicode_DecodeFSDefault(text) : NULL;
+    bool done = value && PyDict_SetItem(dict, key, value) == 0;
+
+    Py_XDECREF(value);
+    return done;
+}
+
+/* A new dict from MAPPING, as os.execve takes it, with ours in it; NULL as above. */
+static PyObject *complete_mapping(PyObject *mapping, PyObject *program)
+{
+    PyObject *made = PyDict_New();
+    PyObject *items = PyMapping_Items(mapping);
+    PyObject *path_key = NULL, *config_key = NULL, *other_key = NULL;
+    PyObject *value, *holder = NULL;
+    struct passed passed = { NULL, 0, false };
+    char *path = NULL;
+    bool done = made && items && PyDict_MergeFromSeq2(made, items, 1) == 0;
+
+    if (done) {
+        value = find_variable(made, PATH_NAME, &path_key);
+        passed.path = value ? file_text(value, &holder) : NULL;
+        passed.len = passed.path ? strlen(passed.path) : 0;
+        passed.has_programs = find_variable(made, "PATH", &other_key) != NULL;
+        (void)find_variable(made, LW_AGENT_VARIABLE, &config_key);
+        /* A value that is no text is for the original to complain of. */
+        done =
+            !PyErr_Occurred() && (!value || passed.path) && is_for_us(&passed, program);
+    }
+    if (done && (!passed.path ||
+                 !lw_python_path_has(passed.path, passed.len, following.folder))) {
+        path = lw_python_path_with(passed.path, passed.len, following.folder);
+        done = path && put_variable(made, path_key, path);
+    }
+    done = done && put_variable(made, config_key, following.config);
+    free(path);
+    Py_XDECREF(items);
+    Py_XDECREF(path_key);
+    Py_XDECREF(config_key);
+    Py_XDECREF(other_key);
+    Py_XDECREF(holder);
+    if (done)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+/* ---- the functions ------------------------------------------------------------------ */
+
+enum { SYSTEM, EXECV, EXECVE, SPAWN, SPAWNP, FORK_EXEC, STARTERS };
+
+/* Functions through which programs are started. */
+static struct starter {
     const char *module;
     const char *name;
-    const char *user; /* a module that keeps the function under a name of its own */
-    const char *alias;
-    int environment; /* which argument; -1: always the process' own */
+    int program;     /* which argument; */
+    int environment; /* likewise; -1: always the process' own */
     bool is_list;    /* of b"KEY=VALUE", or None for the process' own; else a mapping */
-    PyMethodDef definition; /* of the wrapper */
+    union py_method was; /* what it called before */
+} starters[STARTERS] = {
+    [SYSTEM] = { "posix", "system", 0, -1, false, { 0 } },
+    [EXECV] = { "posix", "execv", 0, -1, false, { 0 } },
+    [EXECVE] = { "posix", "execve", 0, 2, false, { 0 } },
+    [SPAWN] = { "posix", "posix_spawn", 0, 2, false, { 0 } },
+    [SPAWNP] = { "posix", "posix_spawnp", 0, 2, false, { 0 } },
+    [FORK_EXEC] = { "_posixsubprocess", "fork_exec", 1, 5, true, { 0 } },
 };
 
-static PyObject *start_program(PyObject *self, PyObject *args, PyObject *kwargs);
+enum { MOST_ARGUMENTS = 40 }; /* fork_exec has 23 */
 
-static struct starter starters[] = {
-    { "_posixsubprocess", "fork_exec", "subprocess", "_fork_exec", 5, true, { 0 } },
-    { "posix", "execve", "os", "execve", 2, false, { 0 } },
-    { "posix", "execv", "os", "execv", -1, false, { 0 } },
-    { "posix", "posix_spawn", "os", "posix_spawn", 2, false, { 0 } },
-    { "posix", "posix_spawnp", "os", "posix_spawnp", 2, false, { 0 } },
-    { "posix", "system", "os", "system", -1, false, { 0 } },
-};
-
-/* The wrapper: SELF is (original function, index of the starter). */
-static PyObject *start_program(PyObject *self, PyObject *args, PyObject *kwargs)
+/* The environment that STARTER is to be given in place of ENVIRONMENT, or NULL: the same.
+ * Leaves no exception. */
+static PyObject *complete(const struct starter *starter, PyObject *program,
+                          PyObject *environment)
 {
-    PyObject *original = PyTuple_GetItem(self, 0);
-    const struct starter *starter = &starters[PyLong_AsLong(PyTuple_GetItem(self, 1))];
-    PyObject *environment = NULL; /* borrowed */
-    PyObject *completed = NULL, *list = NULL, *changed = NULL, *result;
+    PyObject *completed = NULL;
 
-    if (!folder)
-        return PyObject_Call(original, args, kwargs);
-    if (starter->environment >= 0 && starter->environment < PyTuple_Size(args))
-        environment = PyTuple_GetItem(args, starter->environment);
+    if (!following.is_on)
+        return NULL;
     if (environment && environment != Py_None)
-        completed = starter->is_list ? complete_list(environment)
-                                     : complete_mapping(environment);
+        completed = starter->is_list ? complete_list(environment, program)
+                                     : complete_mapping(environment, program);
     else
         complete_own_environment();
+    /* Whatever we could not do, the program's own call is made as it was meant. */
+    if (!completed)
+        py_error_end();
+    return completed;
+}
+
+/* Where the environment is among COUNT arguments and those with NAMES; -1: nowhere. */
+static Py_ssize_t find_environment(const struct starter *starter, Py_ssize_t count,
+                                   PyObject *names)
+{
+    Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+
+    if (starter->environment < 0)
+        return -1;
+    if (starter->environment < count)
+        return starter->environment;
+    for (Py_ssize_t i = 0; i < named; i++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, i), "env") == 0)
+            return count + i;
+    return -1;
+}
+
+/* The arguments that STARTER is to be called with: ARGS, or in COPY the same with another
+ * environment, *COMPLETED, which the caller releases. */
+static PyObject *const *prepare(const struct starter *starter, PyObject *const *args,
+                                Py_ssize_t count, PyObject *names, PyObject **copy,
+                                PyObject **completed)
+{
+    Py_ssize_t all = count + (names ? PyTuple_Size(names) : 0);
+    Py_ssize_t at = find_environment(starter, count, names);
+
+    *completed = NULL;
+    if (all > MOST_ARGUMENTS)
+        return args;
+    *completed =
+        complete(starter, starter->program < count ? args[starter->program] : NULL,
+                 at >= 0 ? args[at] : NULL);
+    if (!*completed)
+        return args;
+    memcpy(copy, args, (size_t)all * sizeof(*copy));
+    copy[at] = *completed;
+    return copy;
+}
+
+static PyObject *start_named(const struct starter *starter, PyObject *self,
+                             PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *copy[MOST_ARGUMENTS], *completed, *result;
+
+    args = prepare(starter, args, count, names, copy, &completed);
+    result = starter->was.named(self, args, count, names);
+    Py_XDECREF(completed);
+    return result;
+}
+
+static PyObject *start_plain(const struct starter *starter, PyObject *self,
+                             PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *copy[MOST_ARGUMENTS], *completed, *result;
+
+    args = prepare(starter, args, count, NULL, copy, &completed);
+    result = starter->was.plain(self, args, count);
+    Py_XDECREF(completed);
+    return result;
+}
+
+static PyObject *run_system(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                            PyObject *names)
+{
+    return start_named(&starters[SYSTEM], self, args, count, names);
+}
+
+static PyObject *run_execv(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    return start_plain(&starters[EXECV], self, args, count);
+}
+
+static PyObject *run_execve(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                            PyObject *names)
+{
+    return start_named(&starters[EXECVE], self, args, count, names);
+}
+
+static PyObject *run_spawn(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                           PyObject *names)
+{
+    return start_named(&starters[SPAWN], self, args, count, names);
+}
+
+static PyObject *run_spawnp(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                            PyObject *names)
+{
+    return start_named(&starters[SPAWNP], self, args, count, names);
+}
+
+static PyObject *run_fork_exec(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    return start_plain(&starters[FORK_EXEC], self, args, count);
+}
+
+/* Up to 3.11 it takes a tuple. */
+static PyObject *run_fork_exec_of_tuple(PyObject *self, PyObject *args)
+{
+    const struct starter *starter = &starters[FORK_EXEC];
+    Py_ssize_t count = PyTuple_Size(args);
+    PyObject *completed = NULL, *list = NULL, *changed = NULL, *result;
+
+    if (count > starter->environment)
+        completed = complete(starter, PyTuple_GetItem(args, starter->program),
+                             PyTuple_GetItem(args, starter->environment));
     if (completed) {
         list = PySequence_List(args);
         Py_INCREF(completed);
         if (list && PyList_SetItem(list, starter->environment, completed) == 0)
             changed = PyList_AsTuple(list);
+        if (!changed)
+            PyErr_Clear();
     }
-    /* Whatever we could not do, the program's own call is made as it was meant. */
-    PyErr_Clear();
-    result = PyObject_Call(original, changed ? changed : args, kwargs);
+    result = starter->was.tuple(self, changed ? changed : args);
     Py_XDECREF(completed);
     Py_XDECREF(list);
     Py_XDECREF(changed);
     return result;
 }
 
-/* Put WRAPPER where a module that is loaded already has kept ORIGINAL. */
-static bool replace_alias(const struct starter *starter, PyObject *original,
-                          PyObject *wrapper)
-{
-    PyObject *user = PyDict_GetItemString(PyImport_GetModuleDict(), starter->user);
-    PyObject *kept = user ? PyObject_GetAttrString(user, starter->alias) : NULL;
-    bool done = true;
+static const struct {
+    int starter;
+    int flags; /* of the definition */
+    union py_method ours;
+} ways[] = {
+    { SYSTEM, METH_FASTCALL | METH_KEYWORDS, { .named = run_system } },
+    { EXECV, METH_FASTCALL, { .plain = run_execv } },
+    { EXECVE, METH_FASTCALL | METH_KEYWORDS, { .named = run_execve } },
+    { SPAWN, METH_FASTCALL | METH_KEYWORDS, { .named = run_spawn } },
+    { SPAWNP, METH_FASTCALL | METH_KEYWORDS, { .named = run_spawnp } },
+    { FORK_EXEC, METH_FASTCALL, { .plain = run_fork_exec } },
+    { FORK_EXEC, METH_VARARGS, { .tuple = run_fork_exec_of_tuple } },
+};
 
-    if (kept == original)
-        done = PyObject_SetAttrString(user, starter->alias, wrapper) == 0;
-    else
-        PyErr_Clear();
-    Py_XDECREF(kept);
-    return done;
-}
-
-static bool wrap(size_t index)
+/* Where a function is not there, or is not as we know it, its programs are recorded only
+ * if they inherit our variables by themselves. */
+static void enter_function(struct starter *starter)
 {
-    struct starter *starter = &starters[index];
     PyObject *module = PyImport_ImportModule(starter->module);
-    PyObject *original, *self = NULL, *wrapper = NULL;
-    bool done = false;
+    PyObject *function = module ? PyObject_GetAttrString(module, starter->name) : NULL;
 
-    if (!module)
-        return false;
-    original = PyObject_GetAttrString(module, starter->name);
-    if (!original) {
-        PyErr_Clear(); /* this platform has no such function */
-        Py_DECREF(module);
-        return true;
-    }
-    starter->definition.ml_name = starter->name;
-    starter->definition.ml_meth = (PyCFunction)(void (*)(void))start_program;
-    starter->definition.ml_flags = METH_VARARGS | METH_KEYWORDS;
-    self = Py_BuildValue("(On)", original, (Py_ssize_t)index);
-    wrapper = self ? PyCFunction_NewEx(&starter->definition, self, NULL) : NULL;
-    if (wrapper)
-        done = PyObject_SetAttrString(module, starter->name, wrapper) == 0 &&
-               replace_alias(starter, original, wrapper);
-    Py_XDECREF(wrapper);
-    Py_XDECREF(self);
-    Py_DECREF(original);
-    Py_DECREF(module);
-    return done;
+    for (size_t i = 0; function && i < sizeof(ways) / sizeof(*ways); i++)
+        if (&starters[ways[i].starter] == starter &&
+            py_patch_function(PY_PATCH_STARTERS, function, starter->name, ways[i].flags,
+                              ways[i].ours, &starter->was))
+            break;
+    py_error_end();
+    Py_XDECREF(function);
+    Py_XDECREF(module);
 }
 
-bool py_exec_follow(const char *inject_folder, const char *agent_config)
-{
-    static bool is_wrapped;
+/* ---- on and off --------------------------------------------------------------------- */
 
+static char *name_of_python(void)
+{
+    PyObject *executable = PySys_GetObject("executable"); /* borrowed */
+    PyObject *holder = NULL;
+    const char *path = file_text(executable, &holder);
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    char *name = slash && slash[1] ? strdup(slash + 1) : NULL;
+
+    Py_XDECREF(holder);
+    return name;
+}
+
+bool py_exec_follow(const char *folder, const char *config)
+{
     py_exec_unfollow();
-    folder = strdup(inject_folder);
-    config = strdup(agent_config);
-    if (!folder || !config) {
+    free(following.folder);
+    free(following.config);
+    free(following.python);
+    following.folder = strdup(folder);
+    following.config = strdup(config);
+    following.python = name_of_python();
+    if (!following.folder || !following.config) {
         PyErr_NoMemory();
         return false;
     }
-    for (size_t i = 0; !is_wrapped && i < sizeof(starters) / sizeof(*starters); i++)
-        if (!wrap(i))
-            return false;
-    is_wrapped = true;
+    following.is_on = true;
+    for (size_t i = 0; i < STARTERS; i++)
+        enter_function(&starters[i]);
     return true;
 }
 
 void py_exec_unfollow(void)
 {
-    const char *path = getenv("PYTHONPATH");
-
-    if (!folder)
+    if (!following.is_on)
         return;
-    if (path && starts_with_folder(path, strlen(path))) {
-        const char *rest = path + strlen(folder);
-
-        if (*rest == ':')
-            setenv("PYTHONPATH", rest + 1, 1);
-        else
-            unsetenv("PYTHONPATH");
-    }
-    unsetenv(LW_AGENT_VARIABLE);
-    free(folder);
-    free(config);
-    folder = NULL;
-    config = NULL;
+    following.is_on = false;
+    py_patch_undo(PY_PATCH_STARTERS);
+    clean_own_environment();
 }

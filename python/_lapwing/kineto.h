@@ -7,4 +7,7 @@
 /* Add set_kineto_log() and stop_kineto_thread() to MODULE. False with an exception set. */
 bool py_kineto_init(PyObject *module);
 
+/* Nobody is told of profilers any more. */
+void py_kineto_forget(void);
+
 #endif

@@ -1,12 +1,16 @@
 /* The extension module _lapwing: the agent's Python side. */
 
 #include "agent/handover.h"
+#include "error.h"
 #include "exec.h"
+#include "imports.h"
 #include "kineto.h"
 #include "marks.h"
 #include "ops.h"
 #include "profile.h"
 #include "steps.h"
+
+#define NAME "_lapwing"
 
 static PyObject *start(PyObject *module, PyObject *args)
 {
@@ -28,6 +32,8 @@ static PyObject *stop(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     py_session_stop();
+    py_imports_forget("torch");
+    py_steps_unhook();
     py_exec_unfollow();
     Py_RETURN_NONE;
 }
@@ -68,14 +74,37 @@ static PyObject *watch_ops(PyObject *module, PyObject *torch)
     return PyBool_FromLong(py_ops_start(torch));
 }
 
-static PyObject *after(PyObject *module, PyObject *args)
+static PyObject *await_import(PyObject *module, PyObject *args)
 {
-    PyObject *function, *callback;
+    const char *name;
+    PyObject *callback;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO:after", &function, &callback))
+    if (!PyArg_ParseTuple(args, "sO:await_import", &name, &callback) ||
+        !py_imports_await(name, callback))
         return NULL;
-    return py_steps_after(function, callback);
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_programs(PyObject *module, PyObject *error)
+{
+    (void)module;
+    return PyBool_FromLong(py_error_is_programs(error));
+}
+
+static PyObject *call_guarded(PyObject *function, PyObject *unused)
+{
+    (void)unused;
+    py_error_call(function, PyTuple_New(0));
+    Py_RETURN_NONE;
+}
+
+static PyObject *guarded(PyObject *module, PyObject *function)
+{
+    static PyMethodDef definition = { "guarded", call_guarded, METH_NOARGS, NULL };
+
+    (void)module;
+    return PyCFunction_New(&definition, function);
 }
 
 static PyObject *wants_torch(PyObject *module, PyObject *unused)
@@ -110,14 +139,34 @@ static PyObject *on_order(PyObject *module, PyObject *callback)
     Py_RETURN_NONE;
 }
 
+/* What holds the agent of this process where no Python code sees it: sys.modules would show
+ * it to the program, and to faulthandler. Borrowed. */
+static PyObject *hidden_place(void)
+{
+    return PyInterpreterState_GetDict(PyInterpreterState_Get());
+}
+
+static PyObject *running(PyObject *module, PyObject *unused)
+{
+    PyObject *agent = PyDict_GetItemString(hidden_place(), NAME);
+
+    (void)module, (void)unused;
+    if (!agent)
+        agent = Py_None;
+    Py_INCREF(agent);
+    return agent;
+}
+
+/* One agent serves a process, in its main interpreter, however often and from wherever the
+ * extension is loaded: running() is the one. Any other is empty. */
 static int exec_module(PyObject *module)
 {
-    static bool is_ready;
     PyObject *type;
 
-    if (!is_ready && !py_tracer_init())
+    if (!py_compat_is_main_interpreter() || PyDict_GetItemString(hidden_place(), NAME))
+        return 0;
+    if (!py_tracer_init())
         return -1;
-    is_ready = true;
     type = py_calls_type_new();
     if (!type || PyModule_AddObject(module, "Calls", type) < 0) {
         Py_XDECREF(type);
@@ -125,10 +174,14 @@ static int exec_module(PyObject *module)
     }
     if (!py_marks_init(module) || !py_kineto_init(module))
         return -1;
-    return PyModule_AddStringConstant(module, "VARIABLE", LW_AGENT_VARIABLE);
+    if (PyModule_AddStringConstant(module, "VARIABLE", LW_AGENT_VARIABLE) < 0)
+        return -1;
+    return PyDict_SetItemString(hidden_place(), NAME, module);
 }
 
 static PyMethodDef methods[] = {
+    { "running", running, METH_NOARGS,
+      "This process's agent, maybe of another installation; None: in a subinterpreter." },
     { "start", start, METH_VARARGS,
       "start(config, hello, argument_count, await_main): record for a recorder." },
     { "stop", stop, METH_NOARGS, "End the recording; the recorder finishes it." },
@@ -139,8 +192,13 @@ static PyMethodDef methods[] = {
     { "ticks", ticks, METH_NOARGS, "The recording's clock, for end_range()." },
     { "watch_ops", watch_ops, METH_O,
       "torch is there: record its ops as was asked. False: that cannot be." },
-    { "after", after, METH_VARARGS,
-      "after(function, callback): the function, with a callback after each call." },
+    { "await_import", await_import, METH_VARARGS,
+      "await_import(name, callback): call it with the module once that is imported." },
+    { "guarded", guarded, METH_O,
+      "guarded(function): calls it, and what it raises goes on to the program if it is "
+      "the program's, and is forgotten else." },
+    { "is_programs", is_programs, METH_O,
+      "Whether an exception that our code has caught is the program's to handle." },
     { "wants_torch", wants_torch, METH_NOARGS,
       "Whether there is something to do once torch is imported." },
     { "watch_steps", watch_steps, METH_O,
@@ -159,7 +217,7 @@ static PyModuleDef_Slot slots[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "_lapwing",
+    .m_name = NAME,
     .m_doc = "Lapwing's agent inside a Python process.",
     .m_methods = methods,
     .m_slots = slots,

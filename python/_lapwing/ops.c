@@ -360,7 +360,7 @@ static inline bool was_inner(struct ops_thread *mine, const struct op_context *c
 /* Say which forward op and which backward node belong together, and which line asked for
  * the op. While it ends the line is still the one that it began in. */
 static void tell_origin(struct lw_calls_thread *calls, const struct op_context *context,
-                        const void *function)
+                        uint64_t now, const void *function)
 {
     struct ops_thread *mine = ops_thread;
     uint64_t sequence = (uint64_t)lw_torch_sequence_of(&ops.torch, function);
@@ -381,7 +381,7 @@ static void tell_origin(struct lw_calls_thread *calls, const struct op_context *
     }
     /* What began before this recording has no start of its own in it. */
     if (record.node == 0 || sequence >> (64 - LW_ORIGIN_LINE_BITS) != 0 ||
-        record.ticks <= calls->first_ticks)
+        lw_calls_is_older(calls, record.ticks, now))
         return;
     record.value =
         sequence << LW_ORIGIN_LINE_BITS | (line < 1u << LW_ORIGIN_LINE_BITS ? line : 0);
@@ -399,7 +399,7 @@ static inline void end(const struct op_context *context, uint64_t now,
         py_span_write(calls, context->number, context->start_ticks, now);
         if (function && lw_torch_sequence_of(&ops.torch, function) >= 0 &&
             context->thread == ops_thread)
-            tell_origin(calls, context, function);
+            tell_origin(calls, context, now, function);
     }
     py_session_leave();
 }

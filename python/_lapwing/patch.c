@@ -2,20 +2,77 @@
 
 #include "patch.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "error.h"
 #include "tracer.h"
 
 /* Should it lie in memory that may not be written, the kernel says so where a plain store
- * would end the program. */
+ * would end the program. Of the two calls by which it can be asked to store something, a
+ * container may forbid the first. */
 static bool write_pointer(void *at, void *value)
 {
     struct iovec from = { &value, sizeof(value) };
     struct iovec to = { at, sizeof(value) };
+    int ends[2];
+    bool done;
 
-    return process_vm_writev(getpid(), &from, 1, &to, 1, 0) == (ssize_t)sizeof(value);
+    if (process_vm_writev(getpid(), &from, 1, &to, 1, 0) == (ssize_t)sizeof(value))
+        return true;
+    if (errno == EFAULT || pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    done = write(ends[1], &value, sizeof(value)) == (ssize_t)sizeof(value) &&
+           read(ends[0], at, sizeof(value)) == (ssize_t)sizeof(value);
+    close(ends[0]);
+    close(ends[1]);
+    return done;
+}
+
+/* ---- what is replaced --------------------------------------------------------------- */
+
+struct patch {
+    void **at;
+    void *ours, *was;
+    PyObject *owner; /* of the memory; owned */
+    struct patch *next;
+};
+
+static struct patch *patches[PY_PATCH_GROUPS];
+
+/* Have *AT, which OWNER has, be OURS. */
+static bool replace(enum py_patch_group group, PyObject *owner, void *at, void *ours)
+{
+    struct patch *patch = malloc(sizeof(*patch));
+
+    if (!patch)
+        return false;
+    *patch = (struct patch){ at, ours, *(void **)at, owner, patches[group] };
+    if (!write_pointer(at, ours)) {
+        free(patch);
+        return false;
+    }
+    Py_INCREF(owner);
+    patches[group] = patch;
+    return true;
+}
+
+void py_patch_undo(enum py_patch_group group)
+{
+    while (patches[group]) {
+        struct patch *patch = patches[group];
+
+        patches[group] = patch->next;
+        if (*patch->at == patch->ours && !write_pointer(patch->at, patch->was)) {
+            /* It was written before, so this cannot be; ours then calls what was there. */
+        }
+        Py_DECREF(patch->owner);
+        free(patch);
+    }
 }
 
 bool py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *function)
@@ -23,20 +80,13 @@ bool py_patch_set_slot(PyTypeObject *type, enum py_type_slot slot, void *functio
     return write_pointer((char *)type + slot, function);
 }
 
-LW_HOT PyObject *py_patch_new(newfunc original, PyTypeObject *type, PyObject *args,
-                              PyObject *keywords)
+bool py_patch_slot(enum py_patch_group group, PyTypeObject *type,
+                   enum py_type_slot slot, void *function)
 {
-    static newfunc new_object;
-    static PyObject *no_arguments;
-
-    if (!no_arguments) {
-        new_object = (newfunc)PyType_GetSlot(&PyBaseObject_Type, Py_tp_new);
-        if (!(no_arguments = PyTuple_New(0)))
-            return NULL;
-    }
-    return original == new_object ? original(type, no_arguments, NULL)
-                                  : original(type, args, keywords);
+    return replace(group, (PyObject *)type, (char *)type + slot, function);
 }
+
+/* ---- whether types are as we know them ---------------------------------------------- */
 
 static PyObject *trial_call(PyObject *self, PyObject *args, PyObject *keywords)
 {
@@ -44,9 +94,9 @@ static PyObject *trial_call(PyObject *self, PyObject *args, PyObject *keywords)
     Py_RETURN_NONE;
 }
 
-static PyObject *trial_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+static PyObject *trial_alloc(PyTypeObject *type, Py_ssize_t count)
 {
-    (void)type, (void)args, (void)keywords;
+    (void)type, (void)count;
     Py_RETURN_NONE;
 }
 
@@ -72,7 +122,7 @@ bool py_patch_works(void)
 {
     static PyType_Slot slots[] = {
         { Py_tp_call, trial_call },         { Py_tp_getattro, trial_get },
-        { Py_tp_init, trial_init },         { Py_tp_new, trial_new },
+        { Py_tp_init, trial_init },         { Py_tp_alloc, trial_alloc },
         { Py_tp_finalize, trial_finalize }, { 0, NULL },
     };
     static PyType_Spec spec = {
@@ -86,7 +136,7 @@ bool py_patch_works(void)
         type && py_patch_get_slot(type, PY_SLOT_CALL) == (void *)trial_call &&
         py_patch_get_slot(type, PY_SLOT_GET) == (void *)trial_get &&
         py_patch_get_slot(type, PY_SLOT_INIT) == (void *)trial_init &&
-        py_patch_get_slot(type, PY_SLOT_NEW) == (void *)trial_new &&
+        py_patch_get_slot(type, PY_SLOT_ALLOC) == (void *)trial_alloc &&
         py_patch_get_slot(type, PY_SLOT_FINALIZE) == (void *)trial_finalize &&
         strcmp((const char *)py_patch_get_slot(type, PY_SLOT_NAME), spec.name) == 0;
 
@@ -96,41 +146,59 @@ bool py_patch_works(void)
     return works;
 }
 
-/* *ORIGINAL, a pointer to a function, becomes what DEFINITION called before. */
-static bool replace(PyMethodDef *definition, void *ours, void *original)
+/* ---- definitions of methods --------------------------------------------------------- */
+
+/* Have DEFINITION, of OWNER, call OURS; *ORIGINAL, a pointer to a function, becomes what it
+ * called before. */
+static bool redefine(enum py_patch_group group, PyObject *owner,
+                     PyMethodDef *definition, void *ours, void *original)
 {
     memcpy(original, &definition->ml_meth, sizeof(definition->ml_meth));
-    return write_pointer(&definition->ml_meth, ours);
+    return replace(group, owner, &definition->ml_meth, ours);
 }
 
-bool py_patch_method(PyObject *type, const char *name, py_keywords_function ours,
-                     py_keywords_function *original)
+bool py_patch_method(enum py_patch_group group, PyObject *type, const char *name,
+                     py_keywords_function ours, py_keywords_function *original)
 {
     PyObject *descriptor = PyObject_GetAttrString(type, name);
     PyMethodDef *definition = NULL;
     bool done = false;
 
     if (!descriptor)
-        PyErr_Clear();
+        py_error_end();
     else if (Py_TYPE(descriptor) == py_tracer.compat.method_descriptor_type)
         definition = py_descriptor_definition(descriptor);
     if (definition && strcmp(definition->ml_name, name) == 0 &&
         definition->ml_flags == (METH_VARARGS | METH_KEYWORDS))
-        done = replace(definition, (void *)ours, original);
+        done = redefine(group, descriptor, definition, (void *)ours, original);
     Py_XDECREF(descriptor);
     return done;
 }
 
-bool py_patch_builtin(PyObject *function, py_keywords_function ours,
-                      py_keywords_function *original, py_fast_function fast,
-                      py_fast_function *fast_original)
+bool py_patch_builtin(enum py_patch_group group, PyObject *function,
+                      py_keywords_function ours, py_keywords_function *original,
+                      py_fast_function fast, py_fast_function *fast_original)
 {
     PyMethodDef *definition =
         PyCFunction_Check(function) ? py_builtin_definition(function) : NULL;
 
     if (definition && definition->ml_flags == (METH_VARARGS | METH_KEYWORDS))
-        return replace(definition, (void *)ours, original);
+        return redefine(group, function, definition, (void *)ours, original);
     if (definition && definition->ml_flags == (METH_FASTCALL | METH_KEYWORDS))
-        return replace(definition, (void *)fast, fast_original);
+        return redefine(group, function, definition, (void *)fast, fast_original);
     return false;
+}
+
+bool py_patch_function(enum py_patch_group group, PyObject *function, const char *name,
+                       int flags, union py_method ours, union py_method *original)
+{
+    PyMethodDef *definition =
+        PyCFunction_Check(function) ? py_builtin_definition(function) : NULL;
+    void *address;
+
+    if (!definition || strcmp(definition->ml_name, name) != 0 ||
+        definition->ml_flags != flags)
+        return false;
+    memcpy(&address, &ours, sizeof(address));
+    return redefine(group, function, definition, address, original);
 }

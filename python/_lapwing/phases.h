@@ -46,11 +46,12 @@ static inline void py_span_write(struct lw_calls_thread *calls, uint32_t number,
         .kind = LW_RECORD_MARK,
         .id = number,
         /* What began before this recording, or before the fork, is cut there. */
-        .ticks = start_ticks > calls->first_ticks ? start_ticks : calls->first_ticks,
+        .ticks = lw_calls_is_older(calls, start_ticks, end_ticks) ? calls->first_ticks
+                                                                  : start_ticks,
         .node = lw_calls_current(calls),
     };
 
-    record.value = end_ticks > record.ticks ? end_ticks - record.ticks : 0;
+    record.value = end_ticks - record.ticks;
     lw_calls_add_record(calls, &record);
 }
 

@@ -24,34 +24,78 @@ static bool make_region(struct calls *calls)
     return false;
 }
 
+/* Takes any arguments, as cProfile's does: a subclass may have an __init__ of its own,
+ * and one that does not call ours has the defaults. */
 static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "timer", "timeunit", "subcalls", "builtins", NULL };
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    PyObject *timer = Py_None;
-    double unit = 0;
-    int subcalls = 1, builtins = 1;
-    struct calls *calls;
+    struct calls *calls = (struct calls *)alloc(type, 0);
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Odpp:Profile", names, &timer,
-                                     &unit, &subcalls, &builtins))
-        return NULL;
-    calls = (struct calls *)alloc(type, 0);
+    (void)args;
+    (void)kwargs;
     if (!calls)
         return NULL;
-    calls->subcalls = subcalls;
-    calls->builtins = builtins;
+    calls->subcalls = true;
+    calls->builtins = true;
     calls->collector.lane = -1;
     calls->collector.region.fd = -1;
-    if (timer != Py_None) {
-        Py_INCREF(timer);
-        calls->timer = timer;
-        calls->collector.timer = timer;
-        calls->collector.timer_unit_s = unit;
-    }
     if (!make_region(calls))
         Py_CLEAR(calls);
     return (PyObject *)calls;
+}
+
+/* The timer is running, maybe in another thread: what it is asked the time for goes on to
+ * use the timer and the counts. True, with the exception that cProfile has. */
+static bool refuse_in_timer(const struct calls *calls, const char *what)
+{
+    if (!calls->timer || !py_tracer.in_timer)
+        return false;
+    PyErr_Format(PyExc_RuntimeError, "cannot %s profiler in external timer", what);
+    return true;
+}
+
+/* May be called again, also while it counts: what was counted is kept. */
+static int calls_init(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "timer", "timeunit", "subcalls", "builtins", NULL };
+    struct calls *calls = (struct calls *)self;
+    bool was_on = calls->collector.lane >= 0;
+    PyObject *timer = Py_None, *old_timer;
+    double unit = 0;
+    int subcalls = 1, builtins = 1;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Odpp:Profile", names, &timer,
+                                     &unit, &subcalls, &builtins) ||
+        refuse_in_timer(calls, "set up"))
+        return -1;
+    py_collector_stop(&calls->collector); /* a lane keeps to the clock it began with */
+    old_timer = calls->timer;
+    calls->timer = timer == Py_None ? NULL : timer;
+    Py_XINCREF(calls->timer);
+    calls->collector.timer = calls->timer;
+    calls->collector.timer_unit_s = calls->timer ? unit : 0;
+    calls->subcalls = subcalls;
+    calls->builtins = builtins;
+    Py_XDECREF(old_timer);
+    return was_on && !py_collector_start(&calls->collector) ? -1 : 0;
+}
+
+/* A subclass whose timer is a method of its own is a cycle. */
+static int calls_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct calls *)self)->timer);
+    return 0;
+}
+
+static int calls_clear_references(PyObject *self)
+{
+    struct calls *calls = (struct calls *)self;
+
+    py_collector_stop(&calls->collector);
+    calls->collector.timer = NULL;
+    Py_CLEAR(calls->timer);
+    return 0;
 }
 
 static void calls_dealloc(PyObject *self)
@@ -60,6 +104,7 @@ static void calls_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
+    PyObject_GC_UnTrack(self);
     py_collector_release(&calls->collector);
     Py_CLEAR(calls->timer);
     release(self);
@@ -85,6 +130,8 @@ static PyObject *calls_enable(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *calls_disable(PyObject *self, PyObject *unused)
 {
     (void)unused;
+    if (refuse_in_timer((struct calls *)self, "disable"))
+        return NULL;
     py_collector_stop(&((struct calls *)self)->collector);
     Py_RETURN_NONE;
 }
@@ -95,6 +142,8 @@ static PyObject *calls_clear(PyObject *self, PyObject *unused)
     bool was_on = calls->collector.lane >= 0;
 
     (void)unused;
+    if (refuse_in_timer(calls, "clear"))
+        return NULL;
     py_collector_release(&calls->collector);
     if (!make_region(calls) || (was_on && !py_collector_start(&calls->collector)))
         return NULL;
@@ -122,7 +171,7 @@ static PyObject *list_functions(void)
 
 static bool append_node(PyObject *rows, const struct lw_region *region, uint32_t number)
 {
-    const struct lw_agent_node *node = &region->nodes[number];
+    const struct lw_agent_node *node = lw_region_node(region, number);
     PyObject *row = Py_BuildValue(
         "(IIIKK)", number, node->parent,
         atomic_load_explicit(&node->function, memory_order_relaxed),
@@ -137,12 +186,11 @@ static bool append_node(PyObject *rows, const struct lw_region *region, uint32_t
 
 static PyObject *list_nodes(const struct lw_region *region)
 {
-    uint32_t used = atomic_load(&region->header->blocks_used);
-    uint32_t block_nodes = region->header->block_nodes;
+    uint32_t end = lw_region_blocks_used(region) * LW_REGION_BLOCK_NODES;
     PyObject *rows = PyList_New(0);
 
-    for (uint32_t number = 1; rows && number < used * block_nodes; number++)
-        if (atomic_load(&region->nodes[number].function) != 0 &&
+    for (uint32_t number = 1; rows && number < end; number++)
+        if (atomic_load(&lw_region_node(region, number)->function) != 0 &&
             !append_node(rows, region, number))
             Py_CLEAR(rows);
     return rows;
@@ -183,6 +231,9 @@ PyObject *py_calls_type_new(void)
     };
     static PyType_Slot slots[] = {
         { Py_tp_new, calls_new },
+        { Py_tp_init, calls_init },
+        { Py_tp_traverse, calls_traverse },
+        { Py_tp_clear, calls_clear_references },
         { Py_tp_dealloc, calls_dealloc },
         { Py_tp_methods, methods },
         { Py_tp_doc, "Exact calls of all threads of this process." },
@@ -191,7 +242,7 @@ PyObject *py_calls_type_new(void)
     static PyType_Spec spec = {
         .name = "_lapwing.Calls",
         .basicsize = sizeof(struct calls),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
         .slots = slots,
     };
 

@@ -2,11 +2,13 @@
 
 #include "session.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/missed.h"
 #include "marks.h"
 #include "ops.h"
 #include "steps.h"
@@ -17,7 +19,6 @@ static struct {
     char *text; /* the hello's, kept for forked children; owned */
     size_t text_len;
     uint32_t argument_count;
-    uint64_t forked_names; /* bytes of the name log when fork began */
     uint32_t number;
 } session = { .collector = { .lane = -1 } };
 
@@ -28,16 +29,26 @@ static bool hand_over(void)
     struct lw_region *region = &session.collector.region;
     int fds[LW_HELLO_FDS] = { region->fd, -1 };
     bool sent;
+    int error;
 
     if (session.config.sample)
         fds[LW_HELLO_FD_MEMORY] = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
     sent = lw_handover_send(session.config.socket, LW_HELLO_REGION, fds, session.text,
                             session.text_len, session.argument_count);
+    error = errno;
     if (fds[LW_HELLO_FD_MEMORY] >= 0)
         close(fds[LW_HELLO_FD_MEMORY]);
     close(region->fd);
     region->fd = -1;
+    errno = error;
     return sent;
+}
+
+/* ERROR is of a hello that failed. */
+static bool is_there_but_busy(int error)
+{
+    return error == EAGAIN || error == ETOOMANYREFS || error == ENOBUFS ||
+           error == ENOMEM;
 }
 
 static bool make_region(struct lw_region *region, uint32_t more_flags)
@@ -58,18 +69,26 @@ static bool make_region(struct lw_region *region, uint32_t more_flags)
 
 /* ---- fork ------------------------------------------------------------------------ */
 
+/* The place of the thread that forks. It may have none: it has done nothing yet that is
+ * recorded. */
+static struct lw_calls_thread *forking_place(void)
+{
+    int lane = session.collector.lane;
+
+    return lane < 0 ? NULL : py_tracer_known_place((unsigned)lane);
+}
+
 /* What the child goes on from is noted now: once it runs, the region that it still maps
  * is the parent's, who goes on writing there. */
 static void before_fork(void)
 {
-    int lane = session.collector.lane;
-    struct lw_calls_thread *mine = lane < 0 ? NULL : py_thread.places[lane].calls;
+    struct lw_calls_thread *mine;
 
     py_tracer_before_fork();
     lw_names_lock(&py_tracer.functions.names);
     if (!py_tracer.is_session_on)
         return;
-    session.forked_names = atomic_load(&session.collector.region.header->names_used);
+    mine = forking_place();
     if (mine)
         lw_calls_thread_before_fork(mine);
 }
@@ -80,15 +99,35 @@ static void after_fork_in_parent(void)
     py_tracer_after_fork_parent();
 }
 
+/* This process is not recorded: forget all that was the parent's. Places and their trees
+ * are left where they are, a few bytes that nobody looks at again. */
+static void give_up(void)
+{
+    struct py_collector *collector = &session.collector;
+    int lane = collector->lane;
+
+    py_tracer.is_session_on = false;
+    py_tracer.waiting_for_main = false;
+    if (lane >= 0) {
+        py_tracer.active &= ~(1u << lane);
+        py_tracer.active_c &= ~(1u << lane);
+        py_tracer.only_epoch++;
+        py_tracer.lanes[lane].collector = NULL;
+        py_tracer.lanes[lane].epoch++;
+    }
+    collector->lane = -1;
+    collector->places = NULL;
+    lw_names_log_to_nobody(&py_tracer.functions.names);
+    lw_region_leave(&collector->region);
+}
+
 /* The child still maps the parent's region: it must get one of its own before it
  * records anything, or record nothing. Python's state is not to be touched here. */
 static void after_fork_in_child(void)
 {
     struct py_collector *collector = &session.collector;
     struct lw_region old = collector->region;
-    int lane = collector->lane;
-    struct lw_calls_thread *mine = lane < 0 ? NULL : py_thread.places[lane].calls;
-    bool works;
+    struct lw_calls_thread *mine = forking_place();
 
     lw_names_unlock(&py_tracer.functions.names);
     py_tracer_after_fork_child();
@@ -99,27 +138,13 @@ static void after_fork_in_child(void)
     for (struct py_place *place = collector->places; place; place = place->next)
         if (place->calls != mine)
             place->calls = NULL; /* its thread is the parent's; a few bytes are lost */
-    works = make_region(&collector->region, LW_AGENT_FORKED);
-    if (works) {
-        memcpy(collector->region.names, old.names, session.forked_names);
-        atomic_store(&collector->region.header->names_used, session.forked_names);
-        works =
-            (!mine || lw_calls_thread_move(mine, &collector->region)) && hand_over();
+    if (!make_region(&collector->region, LW_AGENT_FORKED) ||
+        !lw_region_copy_names(&collector->region, &old) ||
+        (mine && !lw_calls_thread_move(mine, &collector->region)) || !hand_over()) {
+        lw_region_count_lost(&old, LW_LOST_FORKS);
+        give_up();
     }
-    if (!works) {
-        py_tracer.is_session_on = false;
-        py_tracer.waiting_for_main = false;
-        if (lane >= 0) {
-            py_tracer.active &= ~(1u << lane);
-            py_tracer.active_c &= ~(1u << lane);
-            py_tracer.only_epoch++;
-            py_tracer.lanes[lane].collector = NULL;
-            py_tracer.lanes[lane].epoch++;
-        }
-        lw_names_log_to_nobody(&py_tracer.functions.names);
-        lw_region_release(&collector->region);
-    }
-    lw_region_release(&old);
+    lw_region_leave(&old);
 }
 
 /* ---- on and off ------------------------------------------------------------------ */
@@ -161,6 +186,8 @@ bool py_session_start(const char *config, const char *text, size_t text_len,
         return false;
     }
     if (!hand_over()) {
+        if (is_there_but_busy(errno))
+            lw_missed_note(session.config.socket);
         lw_region_release(&collector->region);
         PyErr_Format(PyExc_ConnectionError, "no recorder answers at %s",
                      session.config.socket);
@@ -238,7 +265,7 @@ struct lw_calls_thread *py_session_find_place(void)
     if (!py_tracer.is_session_on || lane < 0)
         return NULL;
     place = py_tracer_place((unsigned)lane);
-    if (py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch) {
+    if (py_tracer_is_named((unsigned)lane)) {
         py_thread.session = place;
         py_thread.session_epoch = py_tracer.only_epoch;
     }
@@ -250,6 +277,7 @@ struct lw_calls_thread *py_session_find_place(void)
 struct lw_calls_thread *py_session_enter(void)
 {
     while (py_session_is_on()) {
+        struct lw_calls_thread *place;
         bool is_known;
         int lane;
 
@@ -259,9 +287,10 @@ struct lw_calls_thread *py_session_enter(void)
             py_session_leave();
             break;
         }
-        is_known = py_thread.places[lane].unnamed_epoch == py_tracer.lanes[lane].epoch;
-        if (is_known && py_thread.places[lane].calls)
-            return py_thread.places[lane].calls;
+        is_known = py_tracer_is_attached((unsigned)lane);
+        place = py_tracer_known_place((unsigned)lane);
+        if (place)
+            return place;
         py_session_leave();
         if (is_known || !py_tracer_attach_unnamed((unsigned)lane, &session.collector))
             break;

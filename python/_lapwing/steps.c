@@ -1,6 +1,7 @@
 /* What the files of steps share, and how they are put in place; see steps.h. */
 
 #include "steps.h"
+#include "kineto.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,17 +19,20 @@ __thread struct py_steps_thread py_steps_thread
 #define LONGER 4 /* times, from one to the next */
 
 static struct {
-    uint64_t next_ticks; /* not before; 0: at once */
+    uint64_t last_ticks; /* when it was */
+    uint64_t wait_ticks; /* not before; 0: at once */
     double wait_s;
     double tick_s;
 } look = { .wait_s = FIRST_LOOK_S };
 
 LW_HOT void py_steps_boundary(uint64_t now_ticks)
 {
-    if (now_ticks < look.next_ticks && !py_steps_classes_changed())
+    /* A counter that has started again is far from the last look, too. */
+    if (now_ticks - look.last_ticks < look.wait_ticks && !py_steps_classes_changed())
         return;
     py_steps_see_classes();
-    look.next_ticks = now_ticks + (uint64_t)(look.wait_s / look.tick_s);
+    look.last_ticks = now_ticks;
+    look.wait_ticks = (uint64_t)(look.wait_s / look.tick_s);
     look.wait_s =
         look.wait_s * LONGER < LAST_LOOK_S ? look.wait_s * LONGER : LAST_LOOK_S;
 }
@@ -63,10 +67,17 @@ bool py_steps_hook_slot(PyObject *torch, const char *path, enum py_type_slot slo
     PyTypeObject *type = (PyTypeObject *)py_steps_find(torch, path);
     bool done = type && PyType_Check((PyObject *)type) &&
                 py_patch_get_slot(type, slot) == was &&
-                py_patch_set_slot(type, slot, ours);
+                py_patch_slot(PY_PATCH_TORCH, type, slot, ours);
 
     Py_XDECREF((PyObject *)type);
     return done;
+}
+
+bool py_steps_hook_alloc(PyObject *torch, const char *path, allocfunc ours)
+{
+    return py_steps_hook_slot(torch, path, PY_SLOT_ALLOC,
+                              PyType_GetSlot(&PyBaseObject_Type, Py_tp_alloc),
+                              (void *)ours);
 }
 
 enum { KNOWN_CLASSES = 64, NAME_BYTES = 44 };
@@ -214,9 +225,10 @@ static void tell_missing(PyObject *torch, const char *missing)
     Py_XDECREF(text);
 }
 
+static bool is_hooked;
+
 void py_steps_hook(PyObject *torch)
 {
-    static bool is_hooked;
     char missing[200] = "";
     size_t len = 0;
 
@@ -228,7 +240,7 @@ void py_steps_hook(PyObject *torch)
     plain_types[0] = (PyTypeObject *)py_steps_find(torch, "Tensor");
     plain_types[1] = (PyTypeObject *)py_steps_find(torch, "nn.Parameter");
     mode_count = py_steps_find(torch, "_C._len_torch_function_stack");
-    if (!make_names() || !py_patch_works()) {
+    if (!make_names() || !py_patch_works() || !py_steps_calls_are_known()) {
         tell_missing(torch, "all");
         return;
     }
@@ -238,4 +250,14 @@ void py_steps_hook(PyObject *torch)
                                     len ? ", " : "", parts[i].phases);
     if (len)
         tell_missing(torch, missing);
+}
+
+void py_steps_unhook(void)
+{
+    if (!is_hooked)
+        return;
+    is_hooked = false;
+    py_steps_leave_classes();
+    py_patch_undo(PY_PATCH_TORCH);
+    py_kineto_forget();
 }

@@ -11,18 +11,20 @@
  *     the autograd engine               backward         the engine's method, and what is
  *                                                        asked before it (steps_engine.c)
  *     Tensor.to, .cuda                  transfer         the tensor's (the same)
- *     a fetcher's fetch and collate_fn  fetch, collate   wrappers (steps_batches.c)
- *     iter() of a loader                (loader_pass)    the slot that makes its iterator, and
- *                                                        a wrapper (the same)
+ *     a fetcher's fetch and collate_fn  fetch, collate   the slot that gives its attributes
+ *                                                        (steps_batches.c, steps_called.c)
+ *     iter() of a loader                (loader_pass)    the slot that makes its iterator, or
+ *                                                        that gives its `_reset` (the same)
  *     GradScaler.unscale_, step, update scaler           the slot that gives its attributes
  *                                                        (steps_scaler.c)
  *
  * Who acts between two steps while the program runs asks steps_bounds.c.
  *
- * All but the wrappers leave what Python sees as it was; see patch.h.
+ * All of them leave what Python sees as it was; see patch.h. When the recording ends, they
+ * are taken out again.
  *
- * Everything here runs under the GIL, in the thread that does it. Nothing raises, and a
- * raised exception passes through. */
+ * Everything here runs under the GIL, in the thread that does it. Nothing of ours raises,
+ * and the program's exceptions pass through (error.h). */
 #ifndef PY_LAPWING_STEPS_H
 #define PY_LAPWING_STEPS_H
 
@@ -67,18 +69,16 @@ extern __thread struct py_steps_thread py_steps_thread
 /* TORCH, the module, has been imported: see what it does from now on. Of what cannot be
  * seen in this torch the report gets a sentence. */
 void py_steps_hook(PyObject *torch);
+/* No more: torch is as it was. */
+void py_steps_unhook(void);
 
 /* Have CALLBACK(is_first, is_call) called where a step of the program ends and the next
  * begins: is_first, if none ends there; is_call, if it is a guess, as a model was called and
- * nothing else is known. None: nobody asks any more. It may not raise. */
+ * nothing else is known. None: nobody asks any more. */
 void py_steps_on_step(PyObject *callback);
 /* Have CALLBACK() called, between two steps, when there is an order for this process
  * (agent/layout.h). */
 void py_steps_on_order(PyObject *callback);
-
-/* FUNCTION, with CALLBACK called after each call that did not fail. NULL with an exception
- * set. */
-PyObject *py_steps_after(PyObject *function, PyObject *callback);
 
 /* ---- for session.c ----------------------------------------------------------------- */
 
@@ -101,22 +101,28 @@ void py_steps_bound_in_c(void);
 
 /* ---- among the files of steps ----------------------------------------------------- */
 
-/* steps_wrap.c: an object that is FUNCTION to whoever looks, but whose calls go to CALL. */
+/* steps_wrap.c: an object whose calls go to CALL, which calls FUNCTION. */
 struct py_wrapper;
 typedef PyObject *py_wrapped_call(struct py_wrapper *wrapper, PyObject *args,
                                   PyObject *keywords);
 
 struct py_wrapper {
     PyObject_HEAD PyObject *function; /* owned */
-    PyObject *callback;               /* of py_steps_after(); owned, or NULL */
-    uint32_t number;                  /* of a collate function; 0: not asked for yet */
-    uint32_t fetch_number;            /* of the fetch that calls it */
+    PyObject
+        *object; /* whose method it is, which has it; borrowed from that, or NULL */
     py_wrapped_call *call;
 };
 
 /* NULL with an exception set. */
-PyObject *py_steps_wrap(PyObject *function, PyObject *callback, py_wrapped_call *call);
-bool py_steps_is_wrapper(PyObject *object);
+PyObject *py_steps_wrap(PyObject *function, PyObject *object, py_wrapped_call *call);
+
+/* METHOD, which OBJECT has been asked for, behind a wrapper, if whoever asked calls it at
+ * once and never looks at it. Takes the reference to METHOD, which may be NULL, and gives
+ * one; an exception that is set stays. */
+PyObject *py_steps_wrap_called(PyObject *method, PyObject *object,
+                               py_wrapped_call *call);
+/* Whether that can be told in this Python. */
+bool py_steps_calls_are_known(void);
 
 /* The attribute PATH ("autograd.profiler") of OBJECT, or NULL with no exception set. */
 PyObject *py_steps_find(PyObject *object, const char *path);
@@ -124,6 +130,10 @@ PyObject *py_steps_find(PyObject *object, const char *path);
 /* Put OURS in a slot of the class PATH of TORCH, in which WAS must be. */
 bool py_steps_hook_slot(PyObject *torch, const char *path, enum py_type_slot slot,
                         void *was, void *ours);
+
+/* Have objects of the class PATH of TORCH allocated by OURS: PyType_GenericAlloc() does it
+ * now, and nothing in Python can see which function does. */
+bool py_steps_hook_alloc(PyObject *torch, const char *path, allocfunc ours);
 
 /* The number of PHASE, a constant, of a class. */
 uint32_t py_steps_number(const char *phase, PyTypeObject *type);
@@ -158,6 +168,9 @@ bool py_steps_hook_scaler(PyObject *torch);
 /* Classes of modules that were made, or were given a __call__ of their own, since the
  * last time are seen from now on. */
 void py_steps_see_classes(void);
+
+/* Classes are as they were. */
+void py_steps_leave_classes(void);
 
 /* nn.Module was given another __call__ since, so no class is seen. */
 bool py_steps_classes_changed(void);

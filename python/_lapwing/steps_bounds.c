@@ -9,6 +9,7 @@
  * The report knows more, since it knows how the run went on (src/analyses/steps*); here one
  * has to say at once. Nearly always nobody asks: then it costs a few comparisons. */
 
+#include "error.h"
 #include "steps.h"
 
 enum {
@@ -61,22 +62,14 @@ void py_steps_on_order(PyObject *callback)
     replace(&bounds.on_order, callback);
 }
 
-/* Whatever CALLBACK does is not the program's: nothing of it is told. */
+/* What CALLBACK does is not part of the program's steps. */
 static void call(PyObject *callback, PyObject *args)
 {
     struct py_steps_thread *thread = &py_steps_thread;
-    PyObject *type, *value, *traceback, *result;
 
-    PyErr_Fetch(&type, &value, &traceback);
-    Py_INCREF(callback);
     thread->inside++;
-    result = args ? PyObject_CallObject(callback, args) : NULL;
+    py_error_call(callback, args);
     thread->inside--;
-    Py_DECREF(callback);
-    Py_XDECREF(result);
-    Py_XDECREF(args);
-    PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
 }
 
 /* ---- what bounds -------------------------------------------------------------------- */

@@ -71,12 +71,13 @@ LW_HOT static PyObject *run_backward(PyObject *self, PyObject *args, PyObject *k
 bool py_steps_hook_backward(PyObject *torch)
 {
     PyObject *engine = py_steps_find(torch, "autograd.Variable._execution_engine");
-    bool done = engine && py_patch_method((PyObject *)Py_TYPE(engine), "run_backward",
-                                          run_backward, &torch_run_backward);
+    bool done =
+        engine && py_patch_method(PY_PATCH_TORCH, (PyObject *)Py_TYPE(engine),
+                                  "run_backward", run_backward, &torch_run_backward);
     PyObject *asked = py_steps_find(torch, "_C._are_functorch_transforms_active");
 
-    if (asked &&
-        !py_patch_builtin(asked, ask, &torch_asks, ask_fast, &torch_asks_fast)) {
+    if (asked && !py_patch_builtin(PY_PATCH_TORCH, asked, ask, &torch_asks, ask_fast,
+                                   &torch_asks_fast)) {
         /* Then a backward begins where the engine does. */
     }
     Py_XDECREF(asked);
@@ -131,8 +132,9 @@ static PyObject *move_to_cuda(PyObject *self, PyObject *args, PyObject *keywords
 bool py_steps_hook_transfer(PyObject *torch)
 {
     PyObject *type = py_steps_find(torch, "_C.TensorBase");
-    bool done = type && py_patch_method(type, "to", move_to, &torch_to) &&
-                py_patch_method(type, "cuda", move_to_cuda, &torch_cuda);
+    bool done =
+        type && py_patch_method(PY_PATCH_TORCH, type, "to", move_to, &torch_to) &&
+        py_patch_method(PY_PATCH_TORCH, type, "cuda", move_to_cuda, &torch_cuda);
 
     Py_XDECREF(type);
     return done;

@@ -9,6 +9,7 @@
  * Nothing is stored in a module, or of it: a model may be pickled, copied, compiled,
  * replaced and forgotten as ever. */
 
+#include "error.h"
 #include "steps.h"
 
 #include <string.h>
@@ -337,8 +338,24 @@ void py_steps_see_classes(void)
     for (Py_ssize_t i = 0; classes && i < PyList_Size(classes); i++)
         hook_class((PyTypeObject *)PyList_GetItem(classes, i));
     Py_XDECREF(classes);
-    PyErr_Clear();
+    py_error_end(); /* a metaclass may have been asked for its subclasses */
     PyErr_Restore(type, value, traceback);
+}
+
+void py_steps_leave_classes(void)
+{
+    PyObject *classes = call.original ? all_classes() : NULL;
+
+    for (Py_ssize_t i = 0; classes && i < PyList_Size(classes); i++) {
+        PyTypeObject *class = (PyTypeObject *)PyList_GetItem(classes, i);
+
+        if (py_patch_get_slot(class, PY_SLOT_CALL) == (void *)call_module &&
+            !py_patch_set_slot(class, PY_SLOT_CALL, (void *)call.original)) {
+            /* It was written before, so this cannot be; call_module() calls the original. */
+        }
+    }
+    py_error_end();
+    Py_XDECREF(classes);
 }
 
 static bool find_grad_mode(PyObject *module)
@@ -367,5 +384,6 @@ bool py_steps_hook_modules(PyObject *module)
     torch.init_class = (initproc)py_patch_get_slot(&PyType_Type, PY_SLOT_INIT);
     py_steps_see_classes();
     return !py_steps_classes_changed() &&
-           py_patch_set_slot(&PyType_Type, PY_SLOT_INIT, (void *)init_class);
+           py_patch_slot(PY_PATCH_TORCH, &PyType_Type, PY_SLOT_INIT,
+                         (void *)init_class);
 }

@@ -6,7 +6,13 @@
  * so a new object of that class is the beginning, and since nobody but the `with` holds it,
  * its death is the end, however the block is left. Both are slots of the type: its
  * __enter__ and __exit__ stay as TorchScript compiles them, and dynamo, which knows the
- * class, never makes one. */
+ * class, never makes one.
+ *
+ * The slot is the one of __init__, which classes that are derived have of their own. That of
+ * __new__ would not do: object.__new__ refuses a class whose base has another there ("is not
+ * safe"), and so do deepcopy, pickle and subclasses with a __new__. From 3.12 on the
+ * interpreter may make objects of a plain class without that slot; one with an allocator of
+ * its own (py_steps_hook_alloc) is not plain. */
 
 #include "steps.h"
 
@@ -14,7 +20,7 @@
 
 #include "ops.h"
 
-static newfunc torch_new;
+static initproc torch_init;
 static destructor torch_finalize; /* NULL: the class has no __del__ */
 
 enum { DATA, OPTIMIZER, ZERO_GRAD };
@@ -166,25 +172,28 @@ LW_HOT static void open_range(PyObject *range, const char *name, size_t len,
     };
 }
 
-LW_HOT static PyObject *new_range(PyTypeObject *type, PyObject *args,
-                                  PyObject *keywords)
+LW_HOT static int init_range(PyObject *range, PyObject *args, PyObject *keywords)
 {
     uint64_t now_ticks = py_phase_begin();
-    PyObject *range = py_patch_new(torch_new, type, args, keywords);
+    int result = torch_init(range, args, keywords);
     PyObject *name;
     const char *text;
     Py_ssize_t len;
 
-    if (!now_ticks || !range)
-        return range;
-    name =
-        PyTuple_GetItem(args, 0); /* borrowed; NULL, as the next: an exception is set */
-    text = name ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
+    if (!now_ticks || result != 0 || PyTuple_Size(args) < 1)
+        return result;
+    name = PyTuple_GetItem(args, 0); /* borrowed */
+    text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
     if (text)
         open_range(range, text, (size_t)len, now_ticks);
     else
         PyErr_Clear();
-    return range;
+    return result;
+}
+
+static PyObject *alloc_range(PyTypeObject *type, Py_ssize_t count)
+{
+    return PyType_GenericAlloc(type, count);
 }
 
 LW_HOT static void end_range(PyObject *range)
@@ -213,15 +222,16 @@ LW_HOT static void end_range(PyObject *range)
 
 bool py_steps_hook_ranges(PyObject *torch)
 {
-    PyTypeObject *type =
-        (PyTypeObject *)py_steps_find(torch, "autograd.profiler.record_function");
+    static const char path[] = "autograd.profiler.record_function";
+    PyTypeObject *type = (PyTypeObject *)py_steps_find(torch, path);
 
     if (!type || !PyType_Check((PyObject *)type))
         return false;
-    torch_new = (newfunc)py_patch_get_slot(type, PY_SLOT_NEW);
+    torch_init = (initproc)py_patch_get_slot(type, PY_SLOT_INIT);
     torch_finalize = (destructor)py_patch_get_slot(type, PY_SLOT_FINALIZE);
-    if (!py_patch_set_slot(type, PY_SLOT_FINALIZE, (void *)end_range) ||
-        !py_patch_set_slot(type, PY_SLOT_NEW, (void *)new_range))
+    if (!py_steps_hook_alloc(torch, path, alloc_range) ||
+        !py_patch_slot(PY_PATCH_TORCH, type, PY_SLOT_FINALIZE, (void *)end_range) ||
+        !py_patch_slot(PY_PATCH_TORCH, type, PY_SLOT_INIT, (void *)init_range))
         return false;
     py_ops_bounds_are_told();
     return true;

@@ -1,9 +1,9 @@
 /* A GradScaler of torch.amp: what it does around an optimizer's step is the optimizer's, too.
  *
- * Its methods are plain Python that dynamo may look at, so its class stays as it is. But who
- * calls one asks the object for it, through a slot of its type: of the three that matter,
- * what is given there is the method behind a wrapper. Classes made of it have the same
- * slot. */
+ * Its methods are plain Python that dynamo may look at, so its class stays as it is. But
+ * whoever calls one asks the object for it first, through a slot of its type, and gets it
+ * behind a wrapper if it calls it at once (steps_called.c). Classes made of it have the
+ * same slot. */
 
 #include "steps.h"
 
@@ -29,18 +29,11 @@ static PyObject *call_scaler(struct py_wrapper *wrapper, PyObject *args,
 
 static PyObject *get_attribute(PyObject *scaler, PyObject *name)
 {
-    PyObject *value = torch_get(scaler, name), *wrapper;
+    PyObject *value = torch_get(scaler, name);
 
-    if (!value || !py_session_is_on() ||
-        (name != methods[0] && name != methods[1] && name != methods[2]))
+    if (name != methods[0] && name != methods[1] && name != methods[2])
         return value;
-    wrapper = py_steps_wrap(value, NULL, call_scaler);
-    if (!wrapper) {
-        PyErr_Clear(); /* then this call is not told */
-        return value;
-    }
-    Py_DECREF(value);
-    return wrapper;
+    return py_steps_wrap_called(value, scaler, call_scaler);
 }
 
 static bool hook_class(PyObject *torch, const char *path)

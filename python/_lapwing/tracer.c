@@ -175,7 +175,7 @@ bool py_tracer_attach_unnamed(unsigned lane, const struct py_collector *collecto
     is_there = py_tracer.lanes[lane].collector == collector;
     if (is_there) {
         take_place(lane);
-        calls = py_thread.places[lane].calls;
+        calls = py_tracer_known_place(lane);
     }
     /* The kernel's name, until Python has one. */
     if (calls && atomic_load(&calls->slot->name_len) == 0 &&
@@ -223,6 +223,12 @@ struct lw_calls_thread *py_tracer_attach(unsigned lane)
 
 /* ---- collectors ------------------------------------------------------------------ */
 
+static struct py_moment moment_now(void)
+{
+    return (struct py_moment){ lw_ticks_now(py_tracer.use_tsc),
+                               lw_ticks_monotonic_ns() };
+}
+
 bool py_tracer_init(void)
 {
     const char *reason = NULL;
@@ -238,25 +244,45 @@ bool py_tracer_init(void)
         PyErr_SetString(PyExc_OSError, "no thread-specific key is left");
         return false;
     }
-    py_tracer.use_tsc = lw_ticks_tsc_is_invariant();
+    py_tracer.use_tsc = lw_ticks_tsc_is_trusted(LW_TICKS_CLOCKSOURCE);
     py_tracer.only_epoch = 1; /* a new thread's is 0: none */
-    py_tracer.start_ticks = lw_ticks_now(py_tracer.use_tsc);
-    py_tracer.start_ns = lw_ticks_monotonic_ns();
+    py_tracer.start = py_tracer.asked = moment_now();
     return true;
 }
 
+static double tick_s_between(struct py_moment from, struct py_moment to)
+{
+    return (double)(to.ns - from.ns) / (double)(int64_t)(to.ticks - from.ticks) * 1e-9;
+}
+
+/* Measured from the start, for that is the most exact; but the counter may have jumped since
+ * it was last asked for (a suspended machine), and then it is measured from there on. */
 double py_tracer_tick_s(void)
 {
     const uint64_t long_enough_ns = 1000000; /* reading both clocks costs under 100 */
-    uint64_t ticks, ns;
+    struct py_moment now;
+    double ratio;
 
     if (!py_tracer.use_tsc)
         return 1e-9;
     do {
-        ticks = lw_ticks_now(true) - py_tracer.start_ticks;
-        ns = lw_ticks_monotonic_ns() - py_tracer.start_ns;
-    } while (ns < long_enough_ns);
-    return (double)ns / (double)ticks * 1e-9;
+        now = moment_now();
+    } while (now.ns - py_tracer.asked.ns < long_enough_ns && py_tracer.tick_s == 0);
+    if (py_tracer.tick_s > 0) {
+        if (now.ns - py_tracer.asked.ns < long_enough_ns)
+            return py_tracer.tick_s;
+        ratio = tick_s_between(py_tracer.asked, now) / py_tracer.tick_s;
+        py_tracer.asked = now;
+        if (!(ratio > 0.8 && ratio < 1.25)) {
+            py_tracer.start = now;
+            return py_tracer.tick_s;
+        }
+        if (now.ns - py_tracer.start.ns < long_enough_ns)
+            return py_tracer.tick_s;
+    }
+    py_tracer.asked = now;
+    py_tracer.tick_s = tick_s_between(py_tracer.start, now);
+    return py_tracer.tick_s;
 }
 
 static uint64_t collector_now(const struct py_collector *collector)
@@ -274,7 +300,7 @@ void py_tracer_refresh(void)
     if (lanes == 0 || (lanes & (lanes - 1)) || py_tracer.timers || py_thread.lost_hook)
         return;
     py_thread.only = py_tracer_place(lane);
-    if (py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch)
+    if (py_tracer_is_named(lane))
         py_thread.only_epoch = py_tracer.only_epoch;
 }
 
@@ -396,7 +422,8 @@ bool py_tracer_see_main(PyObject *code, PyObject *globals)
 }
 
 /* The caller's own clock. It may be a Python function, whose calls are not part of the
- * profile; one that fails or gives no number stands still. */
+ * profile; one that fails or gives no number is at 0, and that is said as of any other
+ * callback. */
 uint64_t py_tracer_timer_now(unsigned lane)
 {
     struct py_collector *collector = py_tracer.lanes[lane].collector;
@@ -407,12 +434,12 @@ uint64_t py_tracer_timer_now(unsigned lane)
     PyErr_Fetch(&type, &value, &traceback);
     py_tracer.in_timer = true;
     reading = PyObject_CallObject(collector->timer, NULL);
-    py_tracer.in_timer = false;
     if (reading)
         ticks = PyFloat_AsDouble(reading);
     Py_XDECREF(reading);
     if (PyErr_Occurred())
-        PyErr_Clear();
+        PyErr_WriteUnraisable(collector->timer);
+    py_tracer.in_timer = false;
     PyErr_Restore(type, value, traceback);
     return (uint64_t)(int64_t)(collector->timer_unit_s > 0 ? ticks : ticks * 1e9);
 }
@@ -439,10 +466,9 @@ void py_tracer_after_fork_child(void)
     for (unsigned lane = 0; lane < PY_LANES; lane++) {
         struct py_collector *collector = py_tracer.lanes[lane].collector;
         struct py_place *place = collector ? collector->places : NULL;
+        struct lw_calls_thread *mine = py_tracer_known_place(lane);
 
         for (; place; place = place->next)
-            place->thread = place->calls && place->calls == py_thread.places[lane].calls
-                                ? thread_id()
-                                : 0;
+            place->thread = mine && place->calls == mine ? thread_id() : 0;
     }
 }

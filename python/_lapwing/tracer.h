@@ -44,6 +44,11 @@ struct py_lane {
     uint32_t epoch;                 /* grows each time the lane is taken or left */
 };
 
+/* One moment on both clocks. */
+struct py_moment {
+    uint64_t ticks, ns;
+};
+
 /* What every call looks at comes first, in one cache line. */
 struct py_tracer {
     unsigned active;     /* lanes that record Python calls, a bit each */
@@ -58,8 +63,9 @@ struct py_tracer {
     struct py_functions functions;
     struct py_lane lanes[PY_LANES];
     struct py_compat compat;
-    uint64_t start_ticks; /* one moment on both clocks, to know a tick's length */
-    uint64_t start_ns;
+    struct py_moment start; /* from which a tick's length is measured */
+    struct py_moment asked; /* when it was last asked for */
+    double tick_s;          /* what it was then; 0: never */
     pthread_mutex_t
         lock; /* guards places and `threads`, which change without the GIL */
     struct py_thread *threads; /* those that have a place */
@@ -68,10 +74,12 @@ struct py_tracer {
 
 extern struct py_tracer py_tracer __attribute__((aligned(64)));
 
+/* Of a lane's former collector it says nothing, and `calls` is freed memory then: only
+ * the functions below look into it, which compare epochs. */
 struct py_lane_place {
     struct lw_calls_thread *calls; /* NULL with a right epoch: not recorded here */
-    uint32_t epoch;
-    uint32_t unnamed_epoch; /* right before `epoch` is: Python has no name for it yet */
+    uint32_t epoch;                /* `calls` is right and has Python's name */
+    uint32_t unnamed_epoch; /* `calls` is right; Python may have no name for it yet */
 };
 
 /* What a thread keeps: its places, what it has announced and not ended, and on 3.11 the
@@ -141,12 +149,28 @@ double py_tracer_tick_s(void); /* seconds a tick of the common clock */
 
 /* ---- the hot path ---------------------------------------------------------------- */
 
+/* Whether the calling thread has been attached to the collector that is in LANE now. */
+static inline bool py_tracer_is_attached(unsigned lane)
+{
+    return py_thread.places[lane].unnamed_epoch == py_tracer.lanes[lane].epoch;
+}
+
+/* And has the name that Python gives it, or never will have one. */
+static inline bool py_tracer_is_named(unsigned lane)
+{
+    return py_thread.places[lane].epoch == py_tracer.lanes[lane].epoch;
+}
+
+/* Its place there, if it has one already: attaches nobody, so it needs no GIL. */
+static inline struct lw_calls_thread *py_tracer_known_place(unsigned lane)
+{
+    return py_tracer_is_attached(lane) ? py_thread.places[lane].calls : NULL;
+}
+
 static inline struct lw_calls_thread *py_tracer_place(unsigned lane)
 {
-    struct py_lane_place *place = &py_thread.places[lane];
-
-    if (__builtin_expect(place->epoch == py_tracer.lanes[lane].epoch, 1))
-        return place->calls;
+    if (__builtin_expect(py_tracer_is_named(lane), 1))
+        return py_thread.places[lane].calls;
     return py_tracer_attach(lane);
 }
 

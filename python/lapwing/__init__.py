@@ -20,8 +20,9 @@ In a program::
 From a shell: ``lapwing run train.py``, ``python -m lapwing train.py``.
 """
 
+from lapwing._main import main
 from lapwing._marks import counter, get_include, mark, phase, step
-from lapwing._profile import Profile, run, runctx
+from lapwing._profile import Profile, label, run, runctx
 from lapwing._record import is_recording, record
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "counter",
     "get_include",
     "is_recording",
+    "label",
+    "main",
     "mark",
     "phase",
     "record",

@@ -1,7 +1,7 @@
 """The agent's extension, loaded once a process.
 
-Under ``lapwing run`` it is there already: the program that watches us put it in, maybe
-from another installation. Otherwise it is the one beside this file.
+Under ``lapwing run`` it is there already, out of sight: the program that watches us put it
+in, maybe from another installation. Otherwise it is the one beside this file.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ else:
         spec = importlib.util.spec_from_file_location("_lapwing", path, loader=loader)
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
-        sys.modules["_lapwing"] = module
-        return module
+        running = module.running()
+        if running is None:
+            raise ImportError("lapwing works in a process's main interpreter only")
+        sys.modules["_lapwing"] = running
+        return running
 
 
 INJECT_FOLDER = Path(__file__).parent / "_inject"

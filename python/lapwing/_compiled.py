@@ -11,9 +11,7 @@ Torch is never imported for that: we wait until the program has imported torch._
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -22,43 +20,8 @@ from lapwing._agent import agent
 AWAITED = "torch._dynamo"
 
 
-class Waiting:
-    """On sys.meta_path until the program imports AWAITED; the others find it."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name != AWAITED:
-            return None
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        for finder in sys.meta_path:
-            if spec := finder.find_spec(name, path, target):
-                tell_after(spec)
-                return spec
-        return None
-
-
-def tell_after(spec: ModuleSpec) -> None:
-    """Have the module of SPEC followed by tell()."""
-    loader: Any = spec.loader
-    execute = getattr(loader, "exec_module", None)
-    if execute is None:
-        return
-
-    def execute_and_tell(module: ModuleType) -> None:
-        del loader.exec_module  # the class's own is there again
-        execute(module)
-        tell()
-
-    try:
-        loader.exec_module = execute_and_tell
-    except AttributeError:  # a loader of somebody else's: then as without us
-        pass
-
-
-def tell() -> None:
-    """Tell dynamo; a torch that cannot be told (before 2.5) breaks its graphs."""
+def tell(dynamo: ModuleType) -> None:
+    """Tell DYNAMO, which the program has; a torch that cannot be told (before 2.5) breaks its graphs."""
     try:
         from torch._dynamo.decorators import (  # type: ignore[import-not-found,unused-ignore]
             substitute_in_graph,
@@ -72,8 +35,9 @@ def tell() -> None:
             (agent.is_recording, is_recording),
         ):
             substitute_in_graph(function, skip_signature_check=True)(nothing)
-    except Exception:  # the program comes first
-        pass
+    except Exception as error:  # the program comes first
+        if agent.is_programs(error):
+            raise
 
 
 def step(*, begin: bool = True) -> None:
@@ -98,7 +62,7 @@ def is_recording() -> bool:
 
 def hide() -> None:
     """Tell dynamo as soon as there is one."""
-    if AWAITED in sys.modules:
-        tell()
+    if dynamo := sys.modules.get(AWAITED):
+        tell(dynamo)
     else:
-        sys.meta_path.insert(0, Waiting())
+        agent.await_import(AWAITED, tell)

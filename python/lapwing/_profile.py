@@ -5,11 +5,10 @@ Whatever takes a cProfile.Profile takes it: pstats.Stats, snakeviz, IPython's %p
 
 from __future__ import annotations
 
-import sys
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from os import PathLike
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 
 from lapwing._agent import agent
@@ -75,8 +74,8 @@ class Profile(agent.Calls):
         """Write the .prof file that pstats and snakeviz read."""
         import marshal
 
-        self.create_stats()
         with open(file, "wb") as out:
+            self.create_stats()
             marshal.dump(self.stats, out)
 
     def run(self, cmd: str) -> Profile:
@@ -87,9 +86,15 @@ class Profile(agent.Calls):
     def runctx(
         self, cmd: str | CodeType, globals: dict[str, Any], locals: Mapping[str, Any]
     ) -> Profile:
+        # A string that exec itself compiles has this file's future features.
+        code = (
+            cmd
+            if isinstance(cmd, CodeType)
+            else compile(cmd, "<string>", "exec", dont_inherit=True)
+        )
         self.enable()
         try:
-            exec(cmd, globals, locals)
+            exec(code, globals, locals)
         finally:
             self.disable()
         return self
@@ -105,12 +110,7 @@ class Profile(agent.Calls):
         self.enable()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.disable()
 
 
@@ -135,16 +135,14 @@ def runctx(
     except SystemExit:
         pass
     finally:
-        report(profile, filename, sort)
+        if filename is None:
+            profile.print_stats(sort)
+        else:
+            profile.dump_stats(filename)
 
 
-def report(profile: Profile, filename: str | None, sort: str | int) -> None:
-    """Save the profile, or print it where no file is named."""
-    if filename is None:
-        profile.print_stats(sort)
-        return
-    try:
-        profile.dump_stats(filename)
-    except OSError as error:
-        print(f"lapwing: {filename}: {error.strerror}", file=sys.stderr)
-        raise SystemExit(1) from None
+def label(code: str | CodeType) -> tuple[str, int, str]:
+    """(file, line, name): how pstats knows a function; as cProfile.label."""
+    if isinstance(code, str):
+        return ("~", 0, code)
+    return (code.co_filename, code.co_firstlineno, code.co_name)

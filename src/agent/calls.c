@@ -14,104 +14,108 @@ enum {
     MOST_SEARCHED = 256,   /* running calls looked through for a return's own */
 };
 
-static uint32_t node_function(const struct lw_calls_thread *thread, uint32_t node)
+/* Where NODE is in the hash, or the free place where it would be. */
+static struct lw_region_node **child_place(const struct lw_region_tree *tree,
+                                           const struct lw_region_node *parent,
+                                           uint32_t function)
 {
-    return atomic_load_explicit(&thread->nodes[node].function, memory_order_relaxed);
+    uint32_t at = lw_calls_hash(parent->number, function);
+
+    for (;; at++) {
+        struct lw_region_node **place = &tree->children[at & tree->children_mask];
+
+        if (!*place || lw_calls_is_child(*place, parent, function))
+            return place;
+    }
 }
 
-static void put_child(struct lw_calls_thread *thread, uint32_t node)
+static void put_child(struct lw_region_tree *tree, struct lw_region_node *node)
 {
-    uint32_t at =
-        lw_calls_hash(thread->nodes[node].parent, node_function(thread, node));
-
-    while (thread->children[at & thread->children_mask])
-        at++;
-    thread->children[at & thread->children_mask] = node;
-    thread->child_count++;
+    *child_place(tree, node->parent, node->function) = node;
+    tree->child_count++;
 }
 
 /* Keep the hash at most half full. False: it is full and cannot grow. */
 static bool make_room(struct lw_calls_thread *thread)
 {
-    uint32_t old_size = thread->children_mask + 1;
-    uint32_t *old = thread->children;
-    uint32_t *larger;
+    struct lw_region_tree *tree = thread->tree;
+    struct lw_region_node **old = tree->children, **larger;
+    uint32_t old_size = tree->children_mask + 1;
 
-    if ((thread->child_count + 1) * 2 <= old_size)
+    if ((tree->child_count + 1) * 2 <= old_size)
         return true;
-    larger = calloc((size_t)old_size * 2, sizeof(*larger));
+    larger = calloc((size_t)old_size * 2, sizeof(struct lw_region_node *));
     if (!larger)
-        return thread->child_count + 1 < old_size;
-    thread->children = larger;
-    thread->children_mask = old_size * 2 - 1;
-    thread->child_count = 0;
+        return tree->child_count + 1 < old_size;
+    tree->children = larger;
+    tree->children_mask = old_size * 2 - 1;
+    tree->child_count = 0;
     for (uint32_t i = 0; i < old_size; i++)
         if (old[i])
-            put_child(thread, old[i]);
+            put_child(tree, old[i]);
+    thread->children = tree->children;
+    thread->children_mask = tree->children_mask;
     free(old);
     return true;
 }
 
-/* A slot that another thread had keeps its nodes: find them again, so that a program
- * which starts a thread a request does not grow a tree a thread. */
-static void adopt_nodes(struct lw_calls_thread *thread)
+/* The hash of a tree that nobody has used yet, with the nodes it was made with. */
+static bool make_children(struct lw_region_tree *tree)
 {
-    const struct lw_agent_header *header = thread->region->header;
-    uint32_t owner = (uint32_t)(thread->slot - thread->region->threads) + 1;
-    uint32_t blocks = atomic_load_explicit(&header->blocks_used, memory_order_relaxed);
-
-    for (uint32_t block = 0; block < blocks; block++) {
-        uint32_t first = block * header->block_nodes;
-
-        if (atomic_load_explicit(&thread->region->block_owners[block],
-                                 memory_order_relaxed) != owner)
-            continue;
-        for (uint32_t i = 0; i < header->block_nodes; i++) {
-            uint32_t function = node_function(thread, first + i);
-
-            if (function == 0 || function == LW_FUNCTION_ROOT || !make_room(thread))
-                continue;
-            put_child(thread, first + i);
-        }
-    }
+    tree->children = calloc(FIRST_CHILDREN, sizeof(struct lw_region_node *));
+    if (!tree->children)
+        return false;
+    tree->children_mask = FIRST_CHILDREN - 1;
+    put_child(tree, tree->more);
+    put_child(tree, tree->more + 1);
+    return true;
 }
 
-static void settle_in(struct lw_calls_thread *thread, struct lw_region *region,
+/* False: there is no memory for the hash, and SLOT is nobody's again. */
+static bool settle_in(struct lw_calls_thread *thread, struct lw_region *region,
                       struct lw_agent_thread *slot)
 {
-    uint64_t number = (uint64_t)(slot - region->threads);
+    struct lw_region_slot *own = lw_region_slot(region, slot);
 
+    if (!own->tree.children && !make_children(&own->tree)) {
+        lw_region_end_thread(region, slot);
+        lw_region_count_lost(region, LW_LOST_THREADS);
+        return false;
+    }
     thread->slot = slot;
     thread->region = region;
-    thread->nodes = region->nodes;
-    thread->ring =
-        (struct lw_agent_ring *)(region->rings + number * region->header->ring_bytes);
+    thread->tree = &own->tree;
+    thread->current = own->tree.root;
+    thread->more = own->tree.more;
+    thread->children = own->tree.children;
+    thread->children_mask = own->tree.children_mask;
+    thread->generation = own->generation;
     thread->ring_mask = region->ring_mask;
-    thread->first_ticks = region->header->start_ticks;
+    thread->first_ticks = region->own->start_ticks;
+    thread->ring = NULL;
+    if (own->ring_is_whole)
+        thread->ring = (struct lw_agent_ring *)(void *)own->ring;
+    thread->head = thread->ring ? own->ring_head : thread->ring_mask + 1;
+    thread->cached_tail = 0; /* asked for with the first record that finds no room */
+    return true;
 }
 
 struct lw_calls_thread *lw_calls_thread_new(struct lw_region *region,
                                             uint64_t min_span_ticks)
 {
     struct lw_calls_thread *thread = calloc(1, sizeof(*thread));
-    uint32_t *children = calloc(FIRST_CHILDREN, sizeof(*children));
     struct lw_agent_thread *slot = NULL;
 
-    if (thread && children)
+    if (thread)
         slot = lw_region_take_thread(region);
     else
         lw_region_count_lost(region, LW_LOST_THREADS);
-    if (!slot) {
-        free(children);
+    if (!slot || !settle_in(thread, region, slot)) {
         free(thread);
         return NULL;
     }
-    thread->children = children;
-    thread->children_mask = FIRST_CHILDREN - 1;
-    thread->timeline = region->header->flags & LW_AGENT_TIMELINE;
+    thread->timeline = region->own->flags & LW_AGENT_TIMELINE;
     thread->min_span_ticks = min_span_ticks;
-    settle_in(thread, region, slot);
-    adopt_nodes(thread);
     return thread;
 }
 
@@ -119,9 +123,10 @@ void lw_calls_thread_free(struct lw_calls_thread *thread, bool end_slot)
 {
     if (!thread)
         return;
+    if (thread->ring)
+        lw_region_slot(thread->region, thread->slot)->ring_head = thread->head;
     if (end_slot)
         lw_region_end_thread(thread->region, thread->slot);
-    free(thread->children);
     free(thread->folded);
     free(thread->starts);
     free(thread);
@@ -129,68 +134,54 @@ void lw_calls_thread_free(struct lw_calls_thread *thread, bool end_slot)
 
 uint64_t lw_calls_room(struct lw_calls_thread *thread)
 {
-    struct lw_agent_ring *ring = thread->ring;
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    uint64_t waiting;
 
-    ring->cached_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-    return thread->ring_mask + 1 - (head - ring->cached_tail);
+    if (!thread->ring)
+        return 0;
+    thread->cached_tail =
+        atomic_load_explicit(&thread->ring->tail, memory_order_acquire);
+    waiting = thread->head - thread->cached_tail;
+    return waiting <= thread->ring_mask ? thread->ring_mask + 1 - waiting : 0;
 }
 
 bool lw_calls_has_room(struct lw_calls_thread *thread)
 {
     if (lw_calls_room(thread) > 0)
         return true;
-    lw_region_count_lost(thread->region, LW_LOST_RECORDS);
+    lw_region_count_lost(thread->region, thread->ring ? LW_LOST_RECORDS : LW_LOST_ROOM);
     return false;
 }
 
-static uint32_t find_child(const struct lw_calls_thread *thread, uint32_t parent,
-                           uint32_t function)
+/* NULL: there is no node left, or no room in the hash. */
+static struct lw_region_node *new_child(struct lw_calls_thread *thread,
+                                        struct lw_region_node *parent,
+                                        uint32_t function, bool reserve)
 {
-    uint32_t at = lw_calls_hash(parent, function);
-
-    for (;; at++) {
-        uint32_t node = thread->children[at & thread->children_mask];
-
-        if (node == 0 || lw_calls_is_child(&thread->nodes[node], parent, function))
-            return node;
-    }
-}
-
-/* 0: there is no node left, or no room in the hash. */
-static uint32_t new_child(struct lw_calls_thread *thread, uint32_t parent,
-                          uint32_t function, bool reserve)
-{
-    struct lw_agent_thread *slot = thread->slot;
-    struct lw_agent_node *node;
-    uint32_t number;
+    struct lw_region_node *node;
 
     if (!make_room(thread))
-        return 0;
-    if (slot->free_node == slot->free_end &&
-        !lw_region_take_block(thread->region, slot, reserve))
-        return 0;
-    if (!reserve && lw_region_is_reserve(thread->region, slot->free_node))
-        return 0;
-    number = slot->free_node++;
-    node = &thread->nodes[number];
-    node->parent = parent;
-    atomic_store_explicit(&node->function, function, memory_order_release);
-    put_child(thread, number);
-    return number;
+        return NULL;
+    node = lw_region_add_node(thread->region,
+                              lw_region_slot_number(thread->region, thread->slot),
+                              parent, function, reserve);
+    if (node)
+        put_child(thread->tree, node);
+    return node;
 }
 
 /* No node is left: the node for FUNCTION under "(more)", or the nameless one there, and
  * remember to come back to PARENT. */
-static uint32_t fold(struct lw_calls_thread *thread, uint32_t parent, uint32_t function)
+static struct lw_region_node *fold(struct lw_calls_thread *thread,
+                                   struct lw_region_node *parent, uint32_t function)
 {
-    uint32_t more = thread->slot->overflow;
-    uint32_t child = find_child(thread, more, function);
+    struct lw_region_node *more = thread->more;
+    struct lw_region_node *child = *child_place(thread->tree, more, function);
 
     lw_region_count_lost(thread->region, LW_LOST_NODES);
     if (thread->folded_count == thread->folded_capacity) {
         size_t capacity = thread->folded_capacity ? thread->folded_capacity * 2 : 256;
-        uint32_t *larger = realloc(thread->folded, capacity * sizeof(*larger));
+        struct lw_region_node **larger =
+            realloc(thread->folded, capacity * sizeof(struct lw_region_node *));
 
         if (!larger) {
             lw_region_count_lost(thread->region, LW_LOST_MISMATCH);
@@ -200,35 +191,36 @@ static uint32_t fold(struct lw_calls_thread *thread, uint32_t parent, uint32_t f
         thread->folded_capacity = capacity;
     }
     thread->folded[thread->folded_count++] = parent;
-    if (child == 0)
+    if (!child)
         child = new_child(thread, more, function, true);
     return child ? child : more + 1;
 }
 
 /* Find or make the child for FUNCTION. */
-static uint32_t get_child(struct lw_calls_thread *thread, uint32_t parent,
-                          uint32_t function)
+static struct lw_region_node *get_child(struct lw_calls_thread *thread,
+                                        struct lw_region_node *parent,
+                                        uint32_t function)
 {
-    uint32_t child = find_child(thread, parent, function);
+    struct lw_region_node *child = *child_place(thread->tree, parent, function);
 
-    if (child == 0)
+    if (!child)
         child = new_child(thread, parent, function, false);
-    if (child == 0) /* and never the last child: its return goes elsewhere */
+    if (!child) /* and never the last child: its return goes elsewhere */
         return fold(thread, parent, function);
-    thread->nodes[parent].last_child = child;
+    parent->last_child = child;
     return child;
 }
 
-static uint32_t unfold(struct lw_calls_thread *thread)
+static struct lw_region_node *unfold(struct lw_calls_thread *thread)
 {
     if (thread->folded_count)
         return thread->folded[--thread->folded_count];
-    return thread->slot->root;
+    return thread->tree->root;
 }
 
 static void start_span(struct lw_calls_thread *thread, uint64_t now)
 {
-    size_t depth = thread->slot->depth++;
+    size_t depth = thread->depth++;
 
     if (depth >= thread->starts_capacity) {
         size_t capacity = thread->starts_capacity ? thread->starts_capacity * 2 : 256;
@@ -249,9 +241,9 @@ static void end_span(struct lw_calls_thread *thread, uint32_t node, uint64_t now
     struct lw_agent_record record = { .kind = LW_RECORD_SPAN, .id = node };
     size_t depth;
 
-    if (thread->slot->depth == 0)
+    if (thread->depth == 0)
         return;
-    depth = --thread->slot->depth;
+    depth = --thread->depth;
     if (depth >= thread->starts_capacity) {
         lw_region_count_lost(thread->region, LW_LOST_RECORDS);
         return;
@@ -265,48 +257,44 @@ static void end_span(struct lw_calls_thread *thread, uint32_t node, uint64_t now
 void lw_calls_enter_rarely(struct lw_calls_thread *thread, uint32_t function,
                            uint64_t now)
 {
-    struct lw_agent_thread *slot = thread->slot;
-    uint32_t current = lw_calls_current(thread);
-    uint32_t child;
+    struct lw_region_node *child;
 
-    lw_calls_settle(slot, &thread->nodes[current], now);
-    child = get_child(thread, current, function);
-    atomic_fetch_add_explicit(&thread->nodes[child].calls, 1, memory_order_relaxed);
-    atomic_store_explicit(&slot->current, child, memory_order_relaxed);
+    lw_calls_settle(thread, now);
+    child = get_child(thread, thread->current, function);
+    lw_calls_count(child);
+    lw_calls_stand_on(thread, child);
     if (thread->timeline)
         start_span(thread, now);
 }
 
 void lw_calls_leave_rarely(struct lw_calls_thread *thread, uint64_t now)
 {
-    struct lw_agent_thread *slot = thread->slot;
-    uint32_t current = lw_calls_current(thread);
-    uint32_t parent = thread->nodes[current].parent;
+    struct lw_region_node *parent = thread->current->parent;
 
-    lw_calls_settle(slot, &thread->nodes[current], now);
+    lw_calls_settle(thread, now);
     if (thread->timeline)
-        end_span(thread, current, now);
-    if (parent == slot->overflow)
+        end_span(thread, lw_calls_current(thread), now);
+    if (parent == thread->more)
         parent = unfold(thread);
-    atomic_store_explicit(&slot->current, parent, memory_order_relaxed);
+    lw_calls_stand_on(thread, parent);
 }
 
 void lw_calls_leave_all(struct lw_calls_thread *thread, uint64_t now)
 {
-    while (lw_calls_current(thread) != thread->slot->root)
+    while (thread->current != thread->tree->root)
         lw_calls_leave(thread, now);
 }
 
 /* How many running calls are above that of FUNCTION; MOST_SEARCHED: it is not there. */
 static unsigned calls_above(const struct lw_calls_thread *thread, uint32_t function)
 {
-    uint32_t node = lw_calls_current(thread);
+    const struct lw_region_node *node = thread->current;
     unsigned above = 0;
 
-    while (node_function(thread, node) != function) {
-        if (node == thread->slot->root || ++above == MOST_SEARCHED)
+    while (node->function != function) {
+        if (node == thread->tree->root || ++above == MOST_SEARCHED)
             return MOST_SEARCHED;
-        node = thread->nodes[node].parent;
+        node = node->parent;
     }
     return above;
 }
@@ -332,46 +320,41 @@ void lw_calls_leave_through(struct lw_calls_thread *thread, uint32_t function,
 
 void lw_calls_thread_before_fork(struct lw_calls_thread *thread)
 {
-    thread->forked_at = lw_calls_current(thread);
-    thread->forked_depth = thread->slot->depth;
     thread->forked_ticks =
         atomic_load_explicit(&thread->slot->last_ticks, memory_order_relaxed);
 }
 
+/* The functions of the path from the root to NODE, the last one first; NULL: no memory. */
+static uint32_t *path_to(const struct lw_region_node *node, size_t *count)
+{
+    uint32_t *path;
+
+    *count = 0;
+    for (const struct lw_region_node *n = node; n->parent != n; n = n->parent)
+        ++*count;
+    path = malloc((*count + 1) * sizeof(*path));
+    for (size_t i = 0; path && i < *count; i++, node = node->parent)
+        path[i] = node->function;
+    return path;
+}
+
 bool lw_calls_thread_move(struct lw_calls_thread *thread, struct lw_region *region)
 {
-    const struct lw_agent_node *old_nodes = thread->nodes; /* links never change */
-    uint32_t node = thread->forked_at;
-    uint32_t root = thread->slot->root;
-    struct lw_agent_thread *slot;
-    uint32_t *path = NULL; /* functions from `node` up to the root */
-    size_t depth = 0;
-    bool moved = false;
+    struct lw_region_tree *old = thread->tree;
+    size_t depth;
+    uint32_t *path = path_to(thread->current, &depth);
+    struct lw_agent_thread *slot = path ? lw_region_take_thread(region) : NULL;
+    bool moved = slot && settle_in(thread, region, slot);
 
-    for (uint32_t n = node; n != root; n = old_nodes[n].parent)
-        depth++;
-    path = malloc((depth + 1) * sizeof(*path));
-    if (!path)
-        return false;
-    depth = 0;
-    for (uint32_t n = node; n != root; n = old_nodes[n].parent)
-        path[depth++] =
-            atomic_load_explicit(&old_nodes[n].function, memory_order_relaxed);
-
-    memset(thread->children, 0, (thread->children_mask + (size_t)1) * sizeof(uint32_t));
-    thread->child_count = 0;
     thread->folded_count = 0;
-    slot = lw_region_take_thread(region);
-    if (slot) {
-        uint32_t at = slot->root;
+    if (moved) {
+        struct lw_region_node *at = thread->current;
 
-        settle_in(thread, region, slot);
-        thread->slot->depth = thread->forked_depth;
         while (depth > 0)
             at = get_child(thread, at, path[--depth]);
-        atomic_store(&thread->slot->current, at);
-        atomic_store(&thread->slot->last_ticks, thread->forked_ticks);
-        moved = true;
+        lw_calls_stand_on(thread, at);
+        atomic_store(&slot->last_ticks, thread->forked_ticks);
+        lw_region_tree_release(old);
     }
     free(path);
     return moved;

@@ -21,21 +21,28 @@
 #define LW_SELDOM __attribute__((noinline, cold))
 
 /* One thread's place in one region: private memory beside its shared slot. What a call
- * or a record needs comes first, in one cache line. */
+ * needs comes first, then what a record does. */
 struct lw_calls_thread {
-    struct lw_agent_thread *slot;
-    struct lw_agent_node *nodes; /* of the region */
-    uint32_t *children; /* hash of (parent, function): node numbers, 0: empty; owned */
+    struct lw_agent_thread *slot; /* written, never believed */
+    struct lw_region_node *current;
+    struct lw_region_node **children; /* of `tree` */
     uint32_t children_mask;
     bool timeline;
-    struct lw_agent_ring *ring; /* the slot's own; its records follow it */
-    uint64_t ring_mask;         /* records of it - 1 */
-    uint64_t first_ticks;       /* when the region's recording began */
-    struct lw_region *region;   /* borrowed */
+    struct lw_region_node *more; /* of `tree` */
 
-    uint32_t child_count;
+    struct lw_agent_ring
+        *ring;            /* its records follow it; NULL: there was no room for it */
+    uint64_t head;        /* records ever put there */
+    uint64_t cached_tail; /* and taken, when last looked; at most `head` */
+    uint64_t ring_mask;   /* records of it - 1 */
+    uint32_t generation;  /* of the slot */
 
-    uint32_t *folded; /* nodes to return to from calls under "(more)"; owned */
+    uint32_t depth;              /* calls between root and `current`; timeline only */
+    struct lw_region_tree *tree; /* of the slot */
+    uint64_t first_ticks;        /* when the region's recording began */
+    struct lw_region *region;    /* borrowed */
+
+    struct lw_region_node **folded; /* to return to from calls under "(more)"; owned */
     size_t folded_count;
     size_t folded_capacity;
 
@@ -43,10 +50,8 @@ struct lw_calls_thread {
     uint64_t *starts; /* of the calls now running, by depth; timeline only; owned */
     size_t starts_capacity;
 
-    /* Where the slot stood when fork began: the child must not look at the slot, which
+    /* The slot's last_ticks when fork began: the child must not look at the slot, which
      * is the parent's and moves on. */
-    uint32_t forked_at;
-    uint32_t forked_depth;
     uint64_t forked_ticks;
 };
 
@@ -71,35 +76,44 @@ LW_SELDOM bool lw_calls_has_room(struct lw_calls_thread *thread);
 static inline void lw_calls_add_record(struct lw_calls_thread *thread,
                                        const struct lw_agent_record *record)
 {
-    struct lw_agent_ring *ring = thread->ring;
-    struct lw_agent_record *place = (struct lw_agent_record *)(ring + 1);
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    uint64_t head = thread->head;
+    struct lw_agent_ring *ring;
+    struct lw_agent_record *place;
 
-    if (__builtin_expect(head - ring->cached_tail > thread->ring_mask, 0) &&
+    if (__builtin_expect(head - thread->cached_tail > thread->ring_mask, 0) &&
         !lw_calls_has_room(thread))
         return;
-    place += head & thread->ring_mask;
+    ring = thread->ring;
+    place = (struct lw_agent_record *)(ring + 1) + (head & thread->ring_mask);
     /* One by one: gcc 12 puts a struct together in memory before it copies it. */
     place->kind = record->kind;
     place->id = record->id;
     place->ticks = record->ticks;
     place->value = record->value;
     place->node = record->node;
-    place->generation =
-        atomic_load_explicit(&thread->slot->generation, memory_order_relaxed);
+    place->generation = thread->generation;
+    thread->head = head + 1;
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
+/* What ends NOW and began at START: was that before the region's recording? By how long ago
+ * it was, for the counter may have started again from 0 since. */
+static inline bool lw_calls_is_older(const struct lw_calls_thread *thread,
+                                     uint64_t start, uint64_t now)
+{
+    return now - start > now - thread->first_ticks;
+}
+
+/* The number of the node the thread stands on. */
 static inline uint32_t lw_calls_current(const struct lw_calls_thread *thread)
 {
-    return atomic_load_explicit(&thread->slot->current, memory_order_relaxed);
+    return thread->current->number;
 }
 
 /* The function of the node the thread stands on; LW_FUNCTION_ROOT at the root. */
 static inline uint32_t lw_calls_function(const struct lw_calls_thread *thread)
 {
-    return atomic_load_explicit(&thread->nodes[lw_calls_current(thread)].function,
-                                memory_order_relaxed);
+    return thread->current->function;
 }
 
 static inline uint32_t lw_calls_hash(uint32_t parent, uint32_t function)
@@ -108,21 +122,38 @@ static inline uint32_t lw_calls_hash(uint32_t parent, uint32_t function)
                       32);
 }
 
-static inline bool lw_calls_is_child(const struct lw_agent_node *node, uint32_t parent,
+static inline bool lw_calls_is_child(const struct lw_region_node *node,
+                                     const struct lw_region_node *parent,
                                      uint32_t function)
 {
-    return node->parent == parent &&
-           atomic_load_explicit(&node->function, memory_order_relaxed) == function;
+    return node->parent == parent && node->function == function;
 }
 
-static inline void lw_calls_settle(struct lw_agent_thread *slot,
-                                   struct lw_agent_node *here, uint64_t now)
+/* The thread stands on NODE now; the recorder is to know. */
+static inline void lw_calls_stand_on(struct lw_calls_thread *thread,
+                                     struct lw_region_node *node)
 {
+    atomic_store_explicit(&thread->slot->current, node->number, memory_order_relaxed);
+    thread->current = node;
+}
+
+/* Give the time since the last event to the node the thread stands on. */
+static inline void lw_calls_settle(struct lw_calls_thread *thread, uint64_t now)
+{
+    struct lw_agent_thread *slot = thread->slot;
+    struct lw_agent_node *here = thread->current->counts;
     uint64_t last = atomic_load_explicit(&slot->last_ticks, memory_order_relaxed);
     uint64_t self = atomic_load_explicit(&here->self_ticks, memory_order_relaxed);
 
     atomic_store_explicit(&here->self_ticks, self + (now - last), memory_order_relaxed);
     atomic_store_explicit(&slot->last_ticks, now, memory_order_relaxed);
+}
+
+static inline void lw_calls_count(struct lw_region_node *node)
+{
+    uint64_t calls = atomic_load_explicit(&node->counts->calls, memory_order_relaxed);
+
+    atomic_store_explicit(&node->counts->calls, calls + 1, memory_order_relaxed);
 }
 
 /* The common half of lw_calls_enter(): the child is the one entered last, or first in its
@@ -132,27 +163,21 @@ static inline void lw_calls_settle(struct lw_agent_thread *slot,
 static inline __attribute__((always_inline)) bool lw_calls_try_enter(
     struct lw_calls_thread *thread, uint32_t function, uint64_t now)
 {
-    struct lw_agent_thread *slot = thread->slot;
-    struct lw_agent_node *nodes = thread->nodes;
-    uint32_t current = atomic_load_explicit(&slot->current, memory_order_relaxed);
-    struct lw_agent_node *here = &nodes[current];
-    uint32_t child = here->last_child;
-    uint64_t calls;
+    struct lw_region_node *here = thread->current;
+    struct lw_region_node *child = here->last_child;
 
     if (__builtin_expect(thread->timeline, 0))
         return false;
-    if (atomic_load_explicit(&nodes[child].function, memory_order_relaxed) !=
-        function) {
-        child =
-            thread->children[lw_calls_hash(current, function) & thread->children_mask];
-        if (__builtin_expect(!lw_calls_is_child(&nodes[child], current, function), 0))
+    if (child->function != function) {
+        child = thread->children[lw_calls_hash(here->number, function) &
+                                 thread->children_mask];
+        if (__builtin_expect(!child || !lw_calls_is_child(child, here, function), 0))
             return false;
         here->last_child = child;
     }
-    lw_calls_settle(slot, here, now);
-    calls = atomic_load_explicit(&nodes[child].calls, memory_order_relaxed);
-    atomic_store_explicit(&nodes[child].calls, calls + 1, memory_order_relaxed);
-    atomic_store_explicit(&slot->current, child, memory_order_relaxed);
+    lw_calls_settle(thread, now);
+    lw_calls_count(child);
+    lw_calls_stand_on(thread, child);
     return true;
 }
 
@@ -160,15 +185,12 @@ static inline __attribute__((always_inline)) bool lw_calls_try_enter(
 static inline __attribute__((always_inline)) bool lw_calls_try_leave(
     struct lw_calls_thread *thread, uint64_t now)
 {
-    struct lw_agent_thread *slot = thread->slot;
-    uint32_t current = atomic_load_explicit(&slot->current, memory_order_relaxed);
-    struct lw_agent_node *here = &thread->nodes[current];
-    uint32_t parent = here->parent;
+    struct lw_region_node *parent = thread->current->parent;
 
-    if (__builtin_expect(thread->timeline || parent == slot->overflow, 0))
+    if (__builtin_expect(thread->timeline || parent == thread->more, 0))
         return false;
-    lw_calls_settle(slot, here, now);
-    atomic_store_explicit(&slot->current, parent, memory_order_relaxed);
+    lw_calls_settle(thread, now);
+    lw_calls_stand_on(thread, parent);
     return true;
 }
 

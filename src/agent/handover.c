@@ -3,10 +3,13 @@
 
 #include "agent/handover.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/time.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -74,6 +77,109 @@ bool lw_agent_config_parse(struct lw_agent_config *config, const char *text)
     return config->socket[0] != '\0';
 }
 
+/* ---- whom we talk to ------------------------------------------------------------------ */
+
+/* The address whose recorder is gone, for this process and all that are forked from one
+ * ancestor: they share the page, so that what a child learns its parent knows. A child that
+ * has become another user learns nothing about the recorder, only about itself. */
+struct departed {
+    atomic_bool is_known;
+    uid_t user; /* whose word counts */
+    char socket[sizeof(((struct lw_agent_config *)0)->socket)];
+};
+
+static struct departed
+    *departed; /* mapped once, before the first fork; NULL: it cannot be */
+
+static bool has_departed(const char *socket_path)
+{
+    return departed && atomic_load(&departed->is_known) &&
+           strcmp(departed->socket, socket_path) == 0;
+}
+
+static void note_departed(const char *socket_path)
+{
+    size_t len = strlen(socket_path);
+
+    if (!departed || len >= sizeof(departed->socket) || departed->user != geteuid())
+        return;
+    /* Who reads while we write compares less than a whole address, and tries once more. */
+    atomic_store(&departed->is_known, false);
+    memcpy(departed->socket, socket_path, len + 1);
+    atomic_store(&departed->is_known, true);
+}
+
+static void map_departed(void)
+{
+    void *page;
+
+    if (departed)
+        return;
+    page = mmap(NULL, sizeof(*departed), PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return;
+    departed = page;
+    departed->user = geteuid();
+}
+
+static bool is_trusted(uid_t uid)
+{
+    return uid == 0 || uid == geteuid();
+}
+
+/* Is the folder of the socket a real one, of this user's or root's, where nobody else may
+ * put a socket? */
+static bool is_folder_private(const char *socket_path)
+{
+    const char *slash = strrchr(socket_path, '/');
+    char folder[sizeof(((struct lw_agent_config *)0)->socket)];
+    size_t len = slash ? (size_t)(slash - socket_path) : 0;
+    struct stat about;
+
+    if (len == 0 || len >= sizeof(folder))
+        return false;
+    memcpy(folder, socket_path, len);
+    folder[len] = '\0';
+    return lstat(folder, &about) == 0 && S_ISDIR(about.st_mode) &&
+           is_trusted(about.st_uid) && !(about.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* The kernel's word on who listens; what the folder was when we looked may have changed. */
+static bool is_listener_trusted(int s)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+
+    return getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           is_trusted(peer.uid);
+}
+
+/* Connect S to the recorder; false: it is not there, or does not answer now. */
+static bool reach(int s, const char *socket_path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+    memcpy(address.sun_path, socket_path, strlen(socket_path));
+    if (!is_folder_private(socket_path)) {
+        note_departed(socket_path);
+        errno = EACCES;
+        return false;
+    }
+    if (connect(s, (struct sockaddr *)&address, sizeof(address)) != 0) {
+        if (errno == ECONNREFUSED || errno == ENOENT)
+            note_departed(socket_path);
+        return false;
+    }
+    if (is_listener_trusted(s))
+        return true;
+    note_departed(socket_path);
+    errno = EACCES;
+    return false;
+}
+
+/* ---- the message --------------------------------------------------------------------- */
+
 /* How many of FDS there are, up to the first that is not. */
 static size_t count_fds(const int *fds)
 {
@@ -87,8 +193,6 @@ static size_t count_fds(const int *fds)
 bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const int *fds,
                       const char *text, size_t text_len, uint32_t argument_count)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    struct timeval patience = { .tv_sec = 1 };
     struct lw_agent_hello hello = {
         .magic = LW_AGENT_MAGIC,
         .version = LW_AGENT_VERSION,
@@ -102,21 +206,21 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const in
         char bytes[CMSG_SPACE(LW_HELLO_FDS * sizeof(int))];
     } control = { .bytes = { 0 } };
     struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
-    size_t path_len = strlen(socket_path), fd_count = count_fds(fds);
+    size_t fd_count = count_fds(fds);
     bool sent;
-    int s;
+    int s, error;
 
-    if (path_len >= sizeof(address.sun_path))
+    map_departed();
+    if (strlen(socket_path) >= sizeof(((struct sockaddr_un *)0)->sun_path) ||
+        has_departed(socket_path))
         return false;
-    memcpy(address.sun_path, socket_path, path_len);
     if (text_len > LW_HELLO_TEXT_BYTES)
         parts[1].iov_len = LW_HELLO_TEXT_BYTES;
     hello.text_bytes = (uint32_t)parts[1].iov_len;
 
-    s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
         return false;
-    setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (fd_count > 0) {
         struct cmsghdr *head;
 
@@ -128,8 +232,9 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const in
         head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
         memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
     }
-    sent = connect(s, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-           sendmsg(s, &message, MSG_NOSIGNAL) > 0;
+    sent = reach(s, socket_path) && sendmsg(s, &message, MSG_NOSIGNAL) > 0;
+    error = errno;
     close(s);
+    errno = error;
     return sent;
 }

@@ -23,8 +23,14 @@ struct lw_agent_config {
 bool lw_agent_config_parse(struct lw_agent_config *config, const char *text);
 
 /* Send a hello of KIND with TEXT and those of FDS (LW_HELLO_FDS of them, agent/layout.h;
- * NULL: none) that are not -1: a region must be there if anything is. Waits at most a
- * second for a recorder that does not take it. Only system calls: safe after fork. */
+ * NULL: none) that are not -1: a region must be there if anything is. Never waits: false,
+ * with errno set, where nobody listens, or too many have come before us. Only system
+ * calls: safe after fork.
+ *
+ * Nothing is sent unless the listener, and the folder its socket lies in, are this user's or
+ * root's. Where that is not so, or nobody listens, the recorder of SOCKET_PATH has ended: a
+ * recorder never comes back, but anybody may make a folder of that name again, so neither
+ * this process nor any that is forked around it tries the address again. */
 bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const int *fds,
                       const char *text, size_t text_len, uint32_t argument_count);
 

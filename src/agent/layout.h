@@ -22,10 +22,16 @@
  *     +------------------+ region_bytes
  *
  * The file is sparse: only what was touched takes memory. All sizes are fixed when the
- * region is made; what does not fit is counted in `lost`, by cause.
+ * region is made; what does not fit is counted in `lost`, by cause. Neither side maps
+ * all of it: nodes, names and rings are mapped piece by piece as they come into use, so
+ * each of these parts, and each ring, begins at a multiple of LW_AGENT_ALIGN.
  *
  * Trust: the recorder treats all of it as input. It checks the header against the
- * file's size once, keeps its own copy, and bounds every index it reads.
+ * file's size once, keeps its own copy, and bounds every index it reads. The agent
+ * believes nothing here either, for whoever got the descriptor may write: what it goes by
+ * (places, indices, sizes) it keeps in memory of its own (agent/region.h), and what it
+ * reads here are numbers that it only adds to or passes on. Sealing keeps the file from
+ * being cut off under both.
  *
  * Order: a writer fills a thing in and then makes it visible with one release store
  * (a node by `function`, a name by `names_used`, a record by the ring's `head`).
@@ -37,8 +43,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+/* No machine that this runs on has larger pages. */
+#define LW_AGENT_ALIGN 65536u
+
 #define LW_AGENT_MAGIC 0x31474e4957504c4cull /* "LLPWING1" in memory order */
-#define LW_AGENT_VERSION 1
+#define LW_AGENT_VERSION 1                   /* of a hello */
+#define LW_REGION_VERSION 2                  /* of a region */
 
 /* The environment variable through which `lapwing run` reaches the agent. Its value is
  * comma-separated key=value: socket=PATH first, then calls=python|c|off,
@@ -46,15 +56,30 @@
  * (parted by semicolons: cmd/torch_windows.h; read by the agent's Python side). */
 #define LW_AGENT_VARIABLE "LAPWING_AGENT"
 
+/* The folder of the agent stands on PYTHONPATH, and what stands behind its name says what
+ * the program's own value is, so that it can be told whatever a launcher makes of the
+ * variable: "FOLDER" where it has none, "FOLDER/." where it is empty, "FOLDER/:a:b"
+ * where it is a:b. In "src:FOLDER", which a shell made of "src:$PYTHONPATH", the program is
+ * to see "src:", as without us. Python makes the same entry of sys.path of all three. */
+#define LW_AGENT_PATH_FOLLOWED "/"
+#define LW_AGENT_PATH_EMPTY "/."
+
 /* Beside the socket, a link to the run's folder: where torch, asked by the agent's
- * Python side, writes the traces of its windows (lap/traces.h). Gone when the recorder
- * is. */
+ * Python side, writes the traces of its windows (lap/traces.h). A second link "leads" to
+ * DEVICE:INODE of that folder, so that one put in its place is not taken for it. Gone when
+ * the recorder is. */
 #define LW_AGENT_RUN_LINK "run"
+#define LW_AGENT_RUN_IDENTITY "run-id"
 
 /* Beside the socket too: "order-4711", what process 4711 is to do between two steps of its
  * training, put there by who wants it done (recorder/window_order.h). The agent takes it
  * when the header's `orders` has changed. */
 #define LW_AGENT_ORDER "order-"
+
+/* A file beside the socket, with a byte for each process that the recorder could not take
+ * when it started, because it was stopped or too many had come at once. (Of forked ones
+ * their parent's region knows: LW_LOST_FORKS.) */
+#define LW_AGENT_MISSED "missed"
 
 /* Which of torch's ops are recorded. */
 enum lw_agent_ops {
@@ -70,7 +95,9 @@ enum lw_agent_loss {
     LW_LOST_RECORDS = 3,   /* spans and marks dropped: the ring was full */
     LW_LOST_MISMATCH = 4,  /* returns that fit no call (greenlets, foreign hooks) */
     LW_LOST_HOOKED = 5,    /* times the program's own profile function shut ours out */
-    LW_LOST_NAMES = 6,     /* names cut or dropped: the name log was full */
+    LW_LOST_NAMES = 6,     /* names dropped: the name log was full */
+    LW_LOST_ROOM = 7,      /* spans and marks dropped: the ring could not be mapped */
+    LW_LOST_FORKS = 8,     /* forked processes that could not be recorded */
     LW_LOSS_COUNT = 16,    /* room to grow without a new version */
 };
 
@@ -95,7 +122,8 @@ struct lw_agent_header {
     uint64_t names_offset;
     uint64_t names_bytes;
     uint64_t rings_offset;
-    uint64_t ring_bytes; /* of one ring, its header included */
+    uint64_t ring_bytes;   /* from the start of one ring to the next */
+    uint64_t ring_records; /* that fit into one; a power of two */
 
     uint32_t clock;       /* enum lw_agent_clock */
     uint32_t flags;       /* LW_AGENT_* below */
@@ -126,19 +154,15 @@ enum lw_agent_state {
     LW_AGENT_FINISHED = 2, /* the program ended the recording itself (API) */
 };
 
-/* Where one thread is. The first line of fields is the hot path's own state: what
- * passed since last_ticks belongs to `current`, which is how the time of a call that
- * is still running is known. */
+/* Where one thread is. What passed since last_ticks belongs to `current`, which is how
+ * the time of a call that is still running is known. */
 struct lw_agent_thread {
     _Atomic uint64_t last_ticks; /* time of the last event */
     _Atomic uint32_t current;    /* node; `root`: in no recorded function */
     uint32_t root;               /* the thread's first node */
-    uint32_t free_node;          /* next unused node of the last block; agent's own */
-    uint32_t free_end;
-    uint32_t overflow;           /* the "(more)" node; its first child follows it */
     _Atomic uint32_t state;      /* enum lw_agent_thread_state */
     _Atomic uint32_t generation; /* grows when the slot gets a new thread */
-    uint32_t depth;              /* calls between root and current; agent's own */
+    uint64_t reserved0[2];
     uint64_t tid;
     uint64_t start_ticks;
     _Atomic uint64_t end_ticks; /* 0: lives */
@@ -157,7 +181,6 @@ enum lw_agent_thread_state {
     LW_THREAD_LIVE = 1,
     LW_THREAD_ENDED = 2,
     LW_THREAD_READ = 3,
-    LW_THREAD_TAKEN = 4, /* an agent is making it live: not for anybody else */
 };
 
 /* A node is a function as called from its parent's path. Nodes of a block belong to
@@ -166,8 +189,7 @@ enum lw_agent_thread_state {
 struct lw_agent_node {
     _Atomic uint32_t function; /* 0: unused; else a number of the name log or below */
     uint32_t parent;           /* node; itself: the thread's root */
-    uint32_t last_child;       /* entered last, tried first; agent's own */
-    uint32_t reserved;
+    uint64_t reserved;
     _Atomic uint64_t calls;
     _Atomic uint64_t self_ticks;
 };
@@ -198,12 +220,10 @@ struct lw_agent_name {
 };
 
 /* One producer (the thread), one consumer (the recorder). head and tail count records
- * since the beginning; record n lies at n modulo the capacity
- * (ring_bytes - 64) / sizeof(struct lw_agent_record), which is a power of two. */
+ * since the beginning; record n lies at n modulo ring_records. */
 struct lw_agent_ring {
     _Atomic uint64_t head; /* agent writes */
-    uint64_t cached_tail;  /* agent's own */
-    uint64_t reserved[2];
+    uint64_t reserved[3];
     _Atomic uint64_t tail; /* recorder writes */
     uint64_t reserved2[3];
 };

@@ -4,6 +4,7 @@
 #include "agent/region.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -11,25 +12,22 @@
 
 #include "agent/ticks.h"
 
-/* Fixed sizes, so that the memory a watched process can lose to us is known: 64 MB of
- * nodes (2 million call paths) and 32 MB of names at the very most, and 8 MB of ring a
- * thread for a timeline or every op; all of it sparse until used. */
 enum {
-    THREAD_SLOTS = 512,
-    BLOCK_NODES = 256,
-    BLOCKS = 8192,
     RESERVED_BLOCKS = 64,
     NAMES_BYTES = 32 << 20,
     RING_RECORDS = 1 << 12, /* a quarter of it: 50 ms of 20,000 phases a second */
     TIMELINE_RING_RECORDS = 1 << 18, /* 50 ms of 5 million calls a second */
     OPS_RING_RECORDS = 1 << 15,      /* a step of 28,000 tiny ops in 50 ms, and which
                                         lines asked for them */
-    PAGE = 4096,
 };
 
-static uint64_t round_up(uint64_t value, uint64_t to)
+/* The first node that is kept for "(more)" and what is folded under it. */
+#define FIRST_RESERVED \
+    ((uint32_t)(LW_REGION_BLOCKS - RESERVED_BLOCKS) * LW_REGION_BLOCK_NODES)
+
+static uint64_t align(uint64_t value)
 {
-    return (value + to - 1) / to * to;
+    return (value + LW_AGENT_ALIGN - 1) / LW_AGENT_ALIGN * LW_AGENT_ALIGN;
 }
 
 static uint64_t ring_records_for(uint32_t flags)
@@ -39,160 +37,247 @@ static uint64_t ring_records_for(uint32_t flags)
     return flags & LW_AGENT_OPS ? OPS_RING_RECORDS : RING_RECORDS;
 }
 
-bool lw_region_create(struct lw_region *region, const struct lw_region_options *options)
+static struct lw_agent_header lay_out(const struct lw_region_options *options)
 {
     uint64_t ring_records = ring_records_for(options->flags);
     struct lw_agent_header head = {
         .magic = LW_AGENT_MAGIC,
-        .version = LW_AGENT_VERSION,
+        .version = LW_REGION_VERSION,
         .header_bytes = sizeof(head),
-        .thread_slots = THREAD_SLOTS,
+        .thread_slots = LW_REGION_THREADS,
         .thread_bytes = sizeof(struct lw_agent_thread),
-        .block_count = BLOCKS,
-        .block_nodes = BLOCK_NODES,
+        .block_count = LW_REGION_BLOCKS,
+        .block_nodes = LW_REGION_BLOCK_NODES,
         .names_bytes = options->shared ? NAMES_BYTES : 0,
-        .ring_bytes = sizeof(struct lw_agent_ring) +
-                      ring_records * sizeof(struct lw_agent_record),
+        .ring_bytes = align(sizeof(struct lw_agent_ring) +
+                            ring_records * sizeof(struct lw_agent_record)),
+        .ring_records = ring_records,
         .clock = options->use_tsc ? LW_CLOCK_TSC : LW_CLOCK_MONOTONIC_NS,
         .flags = options->flags,
         .pid = (uint64_t)getpid(),
         .parent_pid = (uint64_t)getppid(),
     };
+
+    head.threads_offset = align(sizeof(head));
+    head.blocks_offset =
+        head.threads_offset + LW_REGION_THREADS * sizeof(struct lw_agent_thread);
+    head.nodes_offset = align(head.blocks_offset + LW_REGION_BLOCKS * sizeof(uint32_t));
+    head.names_offset = head.nodes_offset + (uint64_t)LW_REGION_BLOCKS *
+                                                LW_REGION_BLOCK_NODES *
+                                                sizeof(struct lw_agent_node);
+    head.rings_offset = head.names_offset + head.names_bytes;
+    /* A piece more, so that there is a page behind the last ring too. */
+    head.region_bytes =
+        head.rings_offset + LW_REGION_THREADS * head.ring_bytes + LW_AGENT_ALIGN;
+    return head;
+}
+
+/* Sealed, so that nobody can cut it off and have us die of SIGBUS. */
+static int make_file(uint64_t bytes)
+{
+    int fd = (int)syscall(SYS_memfd_create, "lapwing", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd >= 0 &&
+        (ftruncate(fd, (off_t)bytes) < 0 ||
+         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static void *map(size_t bytes, int fd)
+{
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void *mapped =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
+
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+bool lw_region_create(struct lw_region *region, const struct lw_region_options *options)
+{
+    struct lw_agent_header head = lay_out(options);
+    struct lw_region_own *own;
     unsigned char *base;
-    int fd = -1;
 
     memset(region, 0, sizeof(*region));
     region->fd = -1;
-    head.threads_offset = round_up(sizeof(head), PAGE);
-    head.blocks_offset =
-        head.threads_offset + THREAD_SLOTS * sizeof(struct lw_agent_thread);
-    head.nodes_offset = round_up(head.blocks_offset + BLOCKS * sizeof(uint32_t), PAGE);
-    head.names_offset = head.nodes_offset +
-                        (uint64_t)BLOCKS * BLOCK_NODES * sizeof(struct lw_agent_node);
-    head.rings_offset = head.names_offset + head.names_bytes;
-    head.region_bytes = head.rings_offset;
-    if (options->shared)
-        head.region_bytes =
-            round_up(head.rings_offset + THREAD_SLOTS * head.ring_bytes, PAGE);
-
-    if (options->shared) {
-        fd = (int)syscall(SYS_memfd_create, "lapwing", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        if (fd < 0)
-            return false;
-        if (ftruncate(fd, (off_t)head.region_bytes) < 0 ||
-            fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
-            close(fd);
-            return false;
-        }
+    if (options->shared && (region->fd = make_file(head.region_bytes)) < 0)
+        return false;
+    own = region->own = map(sizeof(*own), -1);
+    base = own ? map(head.nodes_offset, region->fd) : NULL;
+    region->header = (struct lw_agent_header *)(void *)base;
+    if (own) {
+        own->is_shared = options->shared;
+        own->use_tsc = options->use_tsc;
+        own->flags = options->flags;
+        own->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+        own->head_bytes = head.nodes_offset;
+        own->names_bytes = head.names_bytes;
+        own->ring_bytes = head.ring_bytes;
     }
-    base = mmap(NULL, head.region_bytes, PROT_READ | PROT_WRITE,
-                options->shared ? MAP_SHARED | MAP_NORESERVE
-                                : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                fd, 0);
-    if (base == MAP_FAILED) {
-        if (fd >= 0)
-            close(fd);
+    if (!base || !lw_region_map_parts(region, &head)) {
+        lw_region_release(region);
         return false;
     }
 
-    head.start_ticks = lw_ticks_now(options->use_tsc);
+    own->start_ticks = head.start_ticks = lw_ticks_now(options->use_tsc);
     head.start_ns = lw_ticks_monotonic_ns();
     atomic_store(&head.state, LW_AGENT_RUNNING);
     memcpy(base, &head, sizeof(head));
-    region->header = (struct lw_agent_header *)base;
-    region->threads = (struct lw_agent_thread *)(base + head.threads_offset);
-    region->block_owners = (_Atomic uint32_t *)(base + head.blocks_offset);
-    region->nodes = (struct lw_agent_node *)(base + head.nodes_offset);
-    region->names = base + head.names_offset;
-    region->rings = base + head.rings_offset;
-    region->ring_mask = ring_records - 1;
-    region->mapped_bytes = head.region_bytes;
-    region->fd = fd;
+    region->threads = (struct lw_agent_thread *)(void *)(base + head.threads_offset);
+    region->block_owners = (_Atomic uint32_t *)(void *)(base + head.blocks_offset);
+    region->ring_mask = head.ring_records - 1;
     return true;
 }
 
-void lw_region_release(struct lw_region *region)
+void lw_region_tree_release(struct lw_region_tree *tree)
 {
-    if (region->header)
-        munmap(region->header, region->mapped_bytes);
+    while (tree->blocks) {
+        struct lw_region_block *block = tree->blocks;
+
+        tree->blocks = block->next;
+        free(block);
+    }
+    free(tree->children);
+    memset(tree, 0, sizeof(*tree));
+}
+
+void lw_region_leave(struct lw_region *region)
+{
+    if (region->own) {
+        lw_region_unmap_parts(region);
+        if (region->header)
+            munmap(region->header, region->own->head_bytes);
+        munmap(region->own, sizeof(*region->own));
+    }
     if (region->fd >= 0)
         close(region->fd);
     memset(region, 0, sizeof(*region));
     region->fd = -1;
 }
 
-bool lw_region_take_block(struct lw_region *region, struct lw_agent_thread *thread,
-                          bool reserve)
+void lw_region_release(struct lw_region *region)
 {
-    uint32_t limit = reserve ? BLOCKS : BLOCKS - RESERVED_BLOCKS;
-    uint32_t block =
-        atomic_load_explicit(&region->header->blocks_used, memory_order_relaxed);
-
-    do {
-        if (block >= limit)
-            return false;
-    } while (
-        !atomic_compare_exchange_weak(&region->header->blocks_used, &block, block + 1));
-    atomic_store_explicit(&region->block_owners[block],
-                          (uint32_t)(thread - region->threads) + 1,
-                          memory_order_release);
-    thread->free_node = block * BLOCK_NODES;
-    thread->free_end = thread->free_node + BLOCK_NODES;
-    if (thread->free_node == 0)
-        thread->free_node = 1; /* node 0 stands for "none" */
-    return true;
+    for (uint32_t i = 0; region->own && i < LW_REGION_THREADS; i++)
+        lw_region_tree_release(&region->own->slots[i].tree);
+    lw_region_leave(region);
 }
 
-bool lw_region_is_reserve(const struct lw_region *region, uint32_t node)
-{
-    return node / region->header->block_nodes >= BLOCKS - RESERVED_BLOCKS;
-}
+/* ---- nodes -------------------------------------------------------------------------- */
 
-static uint32_t make_node(struct lw_region *region, struct lw_agent_thread *thread,
-                          uint32_t parent, uint32_t function)
+/* Take the next unused block of nodes for slot number SLOT; false: there is none left, or
+ * no memory. */
+static bool take_block(struct lw_region *region, uint32_t slot, bool reserve)
 {
-    uint32_t number = thread->free_node++;
-    struct lw_agent_node *node = &region->nodes[number];
+    struct lw_region_own *own = region->own;
+    struct lw_region_tree *tree = &own->slots[slot].tree;
+    uint32_t limit = LW_REGION_BLOCKS - (reserve ? 0 : RESERVED_BLOCKS);
+    uint32_t taken = atomic_load_explicit(&own->blocks_used, memory_order_relaxed);
+    uint32_t skipped;
+    struct lw_region_block *block = malloc(sizeof(*block));
 
-    node->parent = parent ? parent : number;
-    atomic_store_explicit(&node->function, function, memory_order_release);
-    return number;
-}
-
-/* A thread's first three nodes: its root, and where calls go when nodes run out, made
- * now so that it can always be done. */
-static bool make_root(struct lw_region *region, struct lw_agent_thread *thread)
-{
-    if (!lw_region_take_block(region, thread, false))
+    if (!block)
         return false;
-    thread->root = make_node(region, thread, 0, LW_FUNCTION_ROOT);
-    thread->overflow = make_node(region, thread, thread->root, LW_FUNCTION_MORE);
-    make_node(region, thread, thread->overflow, LW_FUNCTION_UNKNOWN);
+    do {
+        if (taken >= limit ||
+            !lw_region_reach_chunk(region, taken / LW_REGION_CHUNK_BLOCKS)) {
+            free(block);
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&own->blocks_used, &taken, taken + 1));
+    atomic_store_explicit(&region->block_owners[taken], slot + 1, memory_order_release);
+    atomic_fetch_add(&region->header->blocks_used, 1);
+
+    skipped = taken == 0; /* node 0 stands for "none" */
+    block->next = tree->blocks;
+    tree->blocks = block;
+    tree->free = block->nodes + skipped;
+    tree->free_end = block->nodes + LW_REGION_BLOCK_NODES;
+    tree->free_number = taken * LW_REGION_BLOCK_NODES + skipped;
+    tree->free_counts = lw_region_node(region, tree->free_number);
     return true;
+}
+
+struct lw_region_node *lw_region_add_node(struct lw_region *region, uint32_t slot,
+                                          struct lw_region_node *parent,
+                                          uint32_t function, bool reserve)
+{
+    struct lw_region_tree *tree = &region->own->slots[slot].tree;
+    struct lw_region_node *node;
+
+    if (tree->free == tree->free_end && !take_block(region, slot, reserve))
+        return NULL;
+    if (!reserve && tree->free_number >= FIRST_RESERVED)
+        return NULL;
+    node = tree->free++;
+    node->counts = tree->free_counts++;
+    node->parent = parent ? parent : node;
+    node->last_child = &region->own->nobody;
+    node->function = function;
+    node->number = tree->free_number++;
+    node->counts->parent = node->parent->number;
+    atomic_store_explicit(&node->counts->function, function, memory_order_release);
+    return node;
+}
+
+uint32_t lw_region_blocks_used(const struct lw_region *region)
+{
+    return atomic_load_explicit(&region->own->blocks_used, memory_order_relaxed);
+}
+
+/* A tree's first three nodes: its root, and where calls go when nodes run out, made now
+ * so that it can always be done: they are the first of a block, so that with the first
+ * the others are there. */
+static bool make_root(struct lw_region *region, uint32_t slot)
+{
+    struct lw_region_tree *tree = &region->own->slots[slot].tree;
+    struct lw_region_node *root =
+        lw_region_add_node(region, slot, NULL, LW_FUNCTION_ROOT, false);
+
+    if (!root)
+        return false;
+    tree->more = lw_region_add_node(region, slot, root, LW_FUNCTION_MORE, false);
+    lw_region_add_node(region, slot, tree->more, LW_FUNCTION_UNKNOWN, false);
+    tree->root = root;
+    return true;
+}
+
+/* ---- threads ------------------------------------------------------------------------ */
+
+/* No thread of ours has it, and the recorder is done with the one that had it. */
+static bool slot_is_free(const struct lw_region *region, uint32_t slot)
+{
+    uint32_t state =
+        atomic_load_explicit(&region->threads[slot].state, memory_order_acquire);
+
+    return !region->own->slots[slot].is_taken &&
+           (state == LW_THREAD_FREE || state == LW_THREAD_READ);
 }
 
 struct lw_agent_thread *lw_region_take_thread(struct lw_region *region)
 {
-    for (uint32_t i = 0; i < region->header->thread_slots; i++) {
+    for (uint32_t i = 0; i < LW_REGION_THREADS; i++) {
         struct lw_agent_thread *thread = &region->threads[i];
-        uint32_t state = atomic_load_explicit(&thread->state, memory_order_acquire);
+        struct lw_region_slot *mine = &region->own->slots[i];
 
-        if (state != LW_THREAD_FREE && state != LW_THREAD_READ)
+        if (!slot_is_free(region, i))
             continue;
-        if (!atomic_compare_exchange_strong(&thread->state, &state, LW_THREAD_TAKEN))
-            continue;
-        if (thread->root == 0 && !make_root(region, thread)) {
-            atomic_store(&thread->state, LW_THREAD_FREE);
+        if (!mine->tree.root && !make_root(region, i))
             break;
+        if (region->own->is_shared && !lw_region_reach_ring(region, i)) {
+            /* Its spans are counted as lost, one by one. */
         }
+        mine->is_taken = true;
+        thread->root = mine->tree.root->number;
         thread->tid = (uint64_t)syscall(SYS_gettid);
-        thread->start_ticks = lw_ticks_now(region->header->clock == LW_CLOCK_TSC);
-        thread->depth = 0;
+        thread->start_ticks = lw_ticks_now(region->own->use_tsc);
         atomic_store(&thread->name_len, 0);
         atomic_store(&thread->end_ticks, 0);
         atomic_store(&thread->last_ticks, thread->start_ticks);
-        atomic_store(&thread->current, thread->root);
-        atomic_fetch_add(&thread->generation, 1);
+        atomic_store(&thread->current, mine->tree.root->number);
+        atomic_store(&thread->generation, ++mine->generation);
         atomic_store_explicit(&thread->state, LW_THREAD_LIVE, memory_order_release);
         return thread;
     }
@@ -202,34 +287,13 @@ struct lw_agent_thread *lw_region_take_thread(struct lw_region *region)
 
 void lw_region_end_thread(struct lw_region *region, struct lw_agent_thread *thread)
 {
-    bool use_tsc = region->header->clock == LW_CLOCK_TSC;
+    bool is_shared = region->own->is_shared;
 
-    bool is_shared = region->header->names_bytes != 0;
-
-    atomic_store(&thread->end_ticks, lw_ticks_now(use_tsc));
+    atomic_store(&thread->end_ticks, lw_ticks_now(region->own->use_tsc));
+    lw_region_slot(region, thread)->is_taken = false;
+    if (is_shared)
+        lw_region_park_ring(region, lw_region_slot_number(region, thread));
     /* In private memory nobody has a last look to take. */
     atomic_store_explicit(&thread->state, is_shared ? LW_THREAD_ENDED : LW_THREAD_READ,
                           memory_order_release);
-}
-
-bool lw_region_add_name(struct lw_region *region, const struct lw_agent_name *head,
-                        const char *file, const char *name)
-{
-    struct lw_agent_header *header = region->header;
-    uint64_t used = atomic_load_explicit(&header->names_used, memory_order_relaxed);
-    struct lw_agent_name record = *head;
-    unsigned char *at = region->names + used;
-
-    record.record_bytes = (uint32_t)round_up(
-        sizeof(record) + (uint64_t)record.file_len + record.name_len, 8);
-    if (record.record_bytes > header->names_bytes - used) {
-        lw_region_count_lost(region, LW_LOST_NAMES);
-        return false;
-    }
-    memcpy(at, &record, sizeof(record));
-    memcpy(at + sizeof(record), file, record.file_len);
-    memcpy(at + sizeof(record) + record.file_len, name, record.name_len);
-    atomic_store_explicit(&header->names_used, used + record.record_bytes,
-                          memory_order_release);
-    return true;
 }

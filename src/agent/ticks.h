@@ -1,12 +1,11 @@
-/* The agent's clock: the processor's counter where it is invariant (about 10 ns a
- * read), else CLOCK_MONOTONIC. The recorder turns ticks into ns. */
+/* The agent's clock: the processor's counter where the kernel itself keeps time by it
+ * (about 10 ns a read), else CLOCK_MONOTONIC. The recorder turns ticks into ns. */
 #ifndef LW_AGENT_TICKS_H
 #define LW_AGENT_TICKS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <x86intrin.h>
 #endif
 
@@ -16,17 +15,13 @@ __attribute__((cold)) /* since the counter is nearly always of use */
 uint64_t
 lw_ticks_monotonic_ns(void);
 
-/* The TSC runs at one rate in every power state and on every core. */
-static inline bool lw_ticks_tsc_is_invariant(void)
-{
-#if defined(__x86_64__)
-    unsigned a, b, c, d;
+#define LW_TICKS_CLOCKSOURCE \
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
-    return __get_cpuid(0x80000007u, &a, &b, &c, &d) && (d & (1u << 8));
-#else
-    return false;
-#endif
-}
+/* May the TSC be used? The processor must say that it runs at one rate in every power state
+ * and on every core, and the kernel, which checks that while it runs, must still keep time
+ * by it: PATH (LW_TICKS_CLOCKSOURCE) has the name of what it keeps time by. */
+bool lw_ticks_tsc_is_trusted(const char *path);
 
 static inline uint64_t lw_ticks_now(bool use_tsc)
 {

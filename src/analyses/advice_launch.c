@@ -49,9 +49,9 @@ static bool count_launches(struct tally *tally, const struct lw_advice_trace *tr
 static void add_tally(struct lw_buf *out, const struct lw_advice_trace *trace,
                       const struct tally *tally)
 {
-    lw_units_add_count(out, (int64_t)(tally->count / trace->step_count));
-    lw_buf_add_text(out, trace->is_marked ? " launches a step, whose work takes "
-                                          : " launches, whose work takes ");
+    lw_units_add_counted(out, (int64_t)(tally->count / trace->step_count), "launch");
+    lw_buf_add_text(out, trace->is_marked ? " a step, whose work takes "
+                                          : ", whose work takes ");
     lw_units_add_ns(out, (int64_t)(tally->work_ns / tally->count));
     lw_buf_add_text(out, " in the mean; ");
     lw_units_add_share(out, (double)tally->short_count / (double)tally->count);

@@ -12,6 +12,7 @@
 
 #include "analyses/advice_places.h"
 #include "analyses/steps_view.h"
+#include "base/text.h"
 #include "model/mine.h"
 #include "model/units.h"
 
@@ -28,6 +29,7 @@ struct looking {
     const struct lw_step_track *track;
     struct lw_called_list calls;
     bool is_eval;
+    bool is_lightning;             /* its Trainer runs the loop */
     uint64_t step_count, steps_ns; /* of that kind */
     struct lw_mine mine;
 };
@@ -108,11 +110,16 @@ static bool describe(const struct looking *l, const struct lw_called *call,
     if (!is_loop &&
         !lw_advice_find_hot(l->advice, l->track, l->is_eval, call->function, &hot, err))
         return false;
-    lw_buf_addf(change,
-                "%s %s%s a tenth as often, or not at all, if the training does not "
-                "need it",
-                is_loop ? "Do what" : "Call", name,
-                is_loop ? " does in this line" : "");
+    if (l->is_eval && l->is_lightning)
+        lw_buf_add_text(change, "Evaluate less often: "
+                                "Trainer(check_val_every_n_epoch=10), or "
+                                "limit_val_batches for fewer batches of it");
+    else
+        lw_buf_addf(change,
+                    "%s %s%s a tenth as often, or not at all, if the training does not "
+                    "need it",
+                    is_loop ? "Do what" : "Call", name,
+                    is_loop ? " does in this line" : "");
     lw_steps_add_who(&l->advice->steps, l->track, evidence);
     lw_buf_addf(evidence, "%sa %s spends ", evidence->len ? ": " : "", kind);
     lw_units_add_ns(evidence, (int64_t)(call->ns / l->step_count));
@@ -122,8 +129,8 @@ static bool describe(const struct looking *l, const struct lw_called *call,
     lw_units_add_share(evidence, (double)call->ns / (double)l->steps_ns);
     lw_buf_addf(evidence, ") in %s%s, which is no phase of the training (",
                 is_loop ? "that line of " : "", name);
-    lw_units_add_count(evidence, (int64_t)call->samples);
-    lw_buf_add_text(evidence, " samples)");
+    lw_units_add_counted(evidence, (int64_t)call->samples, "sample");
+    lw_buf_add_text(evidence, ")");
     if (hot.frame) {
         lw_buf_add_text(evidence, "; ");
         lw_units_add_share(evidence, hot.share);
@@ -199,9 +206,26 @@ static bool look_at(struct looking *l, struct lw_error *err)
     return done;
 }
 
+/* Does Lightning's Trainer run the loop? Then how often what is done is an argument of
+ * it, and no line of the person's. */
+static bool is_lightning(const struct lw_profile *profile)
+{
+    static const char *const trainers[] = { "lightning/pytorch/trainer/trainer.py",
+                                            "pytorch_lightning/trainer/trainer.py" };
+    size_t count;
+    const struct lw_frame *frames = lw_stacks_frames(profile->stacks, &count);
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t t = 0; t < sizeof(trainers) / sizeof(trainers[0]); t++)
+            if (lw_text_ends(lw_profile_text(profile, frames[i].file), trainers[t]))
+                return true;
+    return false;
+}
+
 static bool look(struct lw_advice *advice, struct lw_error *err)
 {
-    struct looking l = { .advice = advice };
+    struct looking l = { .advice = advice,
+                         .is_lightning = is_lightning(advice->profile) };
     bool done = lw_mine_init(&l.mine, advice->profile, err);
 
     for (size_t i = 0; done && i < advice->steps.track_count; i++) {

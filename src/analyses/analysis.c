@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "model/losses.h"
+#include "model/measure.h"
 #include "model/units.h"
 
 const struct lw_analysis *const lw_analyses[] = {
@@ -55,7 +56,9 @@ bool lw_analysis_run(const struct lw_analysis *analysis,
     done = lw_states_take(&part, profile, query->states, err) &&
            run_view(analysis, &part, query, table, err);
     lw_states_release(&part);
-    return done;
+    if (done)
+        lw_measure_table(profile, table);
+    return done && lw_table_check(table, err);
 }
 
 const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text)
@@ -65,13 +68,27 @@ const char *lw_analysis_text(struct lw_table *table, const struct lw_buf *text)
     return text->bytes && !text->failure ? text->bytes : "";
 }
 
+/* Of two profiles it may be the same. */
+static void note_once(struct lw_table *table, const char *sentence)
+{
+    size_t len = strlen(sentence);
+
+    for (size_t i = 0; i < table->note_count; i++)
+        if (strncmp(table->notes[i], sentence, len) == 0)
+            return;
+    lw_table_note(table, "%s.", sentence);
+}
+
 void lw_analysis_note_losses(const struct lw_profile *profile, struct lw_table *table)
 {
+    const char *sentence = lw_measure_sentence(profile);
     const char *unit_fact = lw_profile_fact(profile, "unit");
     const char *note_fact = lw_profile_fact(profile, "note");
     struct lw_buf text;
 
-    if (unit_fact)
+    if (sentence)
+        note_once(table, sentence);
+    else if (unit_fact)
         lw_table_note(table, "Times may be something else: %s.", unit_fact);
     lw_buf_init(&text, 0);
     for (size_t i = 0; i < profile->loss_count; i++) {
@@ -105,11 +122,9 @@ int64_t lw_analysis_ns(double seconds)
     return ns <= -0x1p63 ? INT64_MIN : (int64_t)llround(ns);
 }
 
-static const char *noun_of(const struct lw_callgraph *graph, size_t count)
+static const char *noun_of(const struct lw_callgraph *graph)
 {
-    if (graph->by_line)
-        return count == 1 ? "line" : "lines";
-    return count == 1 ? "function" : "functions";
+    return graph->by_line ? "line" : "function";
 }
 
 /* "594 functions: 39,889 calls (38,675 primitive) in 64.4 ms; by internal time" */
@@ -119,11 +134,11 @@ static void set_list_title(const struct lw_query *query,
     struct lw_buf text;
 
     lw_buf_init(&text, 0);
-    lw_units_add_count(&text, (int64_t)graph->listed_count);
-    lw_buf_addf(&text, " %s: ", noun_of(graph, graph->listed_count));
+    lw_units_add_counted(&text, (int64_t)graph->listed_count, noun_of(graph));
+    lw_buf_add_text(&text, ": ");
     if (lw_callgraph_has_calls(graph)) {
-        lw_units_add_count(&text, graph->calls);
-        lw_buf_add_text(&text, graph->calls == 1 ? " call " : " calls ");
+        lw_units_add_counted(&text, graph->calls, "call");
+        lw_buf_add_char(&text, ' ');
         if (graph->calls != graph->primitive_calls) {
             lw_buf_add_char(&text, '(');
             lw_units_add_count(&text, graph->primitive_calls);
@@ -133,7 +148,7 @@ static void set_list_title(const struct lw_query *query,
     } else {
         lw_analysis_add_samples(&text, graph->profile, graph->samples);
     }
-    lw_units_add_ns(&text, lw_analysis_ns(graph->total_s));
+    lw_measure_add(&text, graph->profile, lw_analysis_ns(graph->total_s));
     for (size_t i = 0; i < query->key_count; i++)
         lw_buf_addf(&text, "%s%s", i ? ", " : "; by ", query->keys[i]->title);
     if (query->key_count > 0 && query->reverse)
@@ -153,6 +168,18 @@ static size_t count_cut(const struct lw_query *query,
     return selection->counts[last - 1] - selection->counts[last];
 }
 
+static void text_of_function(const void *of, size_t index, bool name,
+                             struct lw_buf *out)
+{
+    const struct lw_function *function =
+        &((const struct lw_callgraph *)of)->functions[index];
+
+    if (name)
+        lw_buf_add(out, function->name, function->name_len);
+    else
+        lw_function_add_text(function, out);
+}
+
 void lw_analysis_note_cut(const struct lw_query *query,
                           const struct lw_callgraph *graph,
                           const struct lw_selection *selection, struct lw_table *table)
@@ -160,14 +187,17 @@ void lw_analysis_note_cut(const struct lw_query *query,
     size_t cut = count_cut(query, selection);
     struct lw_buf count;
 
+    if (selection->count == 0) {
+        lw_analysis_note_none(query, graph->listed_count, text_of_function, graph,
+                              noun_of(graph), table);
+        return;
+    }
+    if (cut == 0)
+        return;
     lw_buf_init(&count, 0);
-    lw_units_add_count(&count, (int64_t)(cut ? cut : graph->listed_count));
-    if (graph->listed_count > 0 && selection->count == 0)
-        lw_table_note(table, "None of the %s %s is left by the restrictions.",
-                      lw_analysis_text(table, &count), noun_of(graph, 2));
-    else if (cut > 0)
-        lw_table_note(table, "%s more %s; --limit 0 shows all.",
-                      lw_analysis_text(table, &count), noun_of(graph, cut));
+    lw_units_add_count(&count, (int64_t)cut);
+    lw_table_note(table, "%s more %s%s; --limit 0 shows all.",
+                  lw_analysis_text(table, &count), noun_of(graph), cut == 1 ? "" : "s");
     lw_buf_release(&count);
 }
 
@@ -253,6 +283,20 @@ void lw_analysis_add_share(struct lw_table *table, double part, double whole)
         lw_table_add_none(table);
 }
 
+/* What has VIEW's events recorded. */
+static const char *recording_option(const char *view)
+{
+    static const char *const options[][2] = {
+        { "memory", "--torch=memory" },
+        { "modules", "--torch=modules,stack" },
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        if (strcmp(options[i][0], view) == 0)
+            return options[i][1];
+    return "--torch";
+}
+
 const struct lw_trace *lw_analysis_trace(const struct lw_profile *profile,
                                          const char *view, struct lw_error *err)
 {
@@ -260,9 +304,19 @@ const struct lw_trace *lw_analysis_trace(const struct lw_profile *profile,
 
     if (profile->trace && profile->trace->event_count > 0)
         return profile->trace;
-    lw_fail(err, LW_ERR_UNSUPPORTED,
-            "%s is a view of what torch.profiler writes (.pt.trace.json), and this %s "
-            "has no such events",
-            view, format && strcmp(format, "lap") != 0 ? "file" : "run");
+    if (format && strcmp(format, "lap") != 0)
+        lw_fail(err, LW_ERR_UNSUPPORTED,
+                "%s is a view of what torch.profiler writes (.pt.trace.json), and this "
+                "file has no such events",
+                view);
+    else
+        lw_fail(
+            err, LW_ERR_UNSUPPORTED,
+            "%s is a view of what torch.profiler records, and this run has nothing of "
+            "it: 'lapwing run %s train.py' does%s",
+            view, recording_option(view),
+            strcmp(view, "compare") == 0
+                ? "; of two runs, 'lapwing report --diff A B steps' compares steps"
+                : "");
     return NULL;
 }

@@ -34,7 +34,8 @@ struct lw_analysis {
      * caller checks the table's own failure. */
     bool (*run)(const struct lw_profile *profile, const struct lw_query *query,
                 struct lw_table *table, struct lw_error *err);
-    /* The same of two profiles, the second being the later; `run` is NULL then. */
+    /* The same of two profiles, the second being the later: what --diff shows. NULL: it
+     * is of one profile only; and if `run` is NULL it is always of two. */
     bool (*run_pair)(const struct lw_profile *before, const struct lw_profile *after,
                      const struct lw_query *query, struct lw_table *table,
                      struct lw_error *err);
@@ -84,6 +85,15 @@ void lw_analysis_note_empty(const struct lw_profile *profile, struct lw_table *t
 void lw_analysis_end_list(const struct lw_query *query,
                           const struct lw_callgraph *graph,
                           const struct lw_selection *selection, struct lw_table *table);
+/* What restrictions are matched with: append to OUT the text of the row INDEX of OF, or
+ * only its NAME, which a person may have mistyped. */
+typedef void lw_analysis_text_of(const void *of, size_t index, bool name,
+                                 struct lw_buf *out);
+/* Of COUNT rows, each a NOUN ("function"), QUERY's restrictions left none: note which word
+ * of them matches no row at all (table's `unmatched`), or that they do so together. */
+void lw_analysis_note_none(const struct lw_query *query, size_t count,
+                           lw_analysis_text_of *text_of, const void *of,
+                           const char *noun, struct lw_table *table);
 /* The note of those that says what the restrictions left out. */
 void lw_analysis_note_cut(const struct lw_query *query,
                           const struct lw_callgraph *graph,

@@ -7,12 +7,19 @@
 
 #include "analyses/analysis.h"
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "model/units.h"
 
 /* A row of depth 0, with those below it. */
 struct block {
     size_t first, count;
     bool kept;
+};
+
+/* What the rows of a table are called. */
+struct naming {
+    const struct lw_table *table;
+    const struct block *blocks;
 };
 
 struct arranging {
@@ -25,14 +32,24 @@ struct arranging {
 static bool find_column(const struct lw_table *table, const char *name, size_t *column,
                         struct lw_error *err)
 {
+    struct lw_nearest near;
     struct lw_buf names;
 
+    lw_nearest_init(&near, name);
+    for (size_t i = 0; i < table->column_count; i++) {
+        lw_nearest_offer(&near, table->columns[i].name);
+        lw_nearest_offer(&near, table->columns[i].title);
+    }
     for (size_t i = 0; i < table->column_count; i++)
         if (strcmp(table->columns[i].name, name) == 0 ||
             strcmp(table->columns[i].title, name) == 0) {
             *column = i;
             return true;
         }
+    if (near.name)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "there is no column %s to sort by; did you mean %s?", name,
+                       near.name);
     lw_buf_init(&names, 0);
     for (size_t i = 0; i < table->column_count; i++) {
         lw_buf_add_text(&names, i ? ", " : "");
@@ -152,16 +169,31 @@ static size_t restrict_blocks(const struct lw_table *table,
     return cut;
 }
 
-static void note_cut(struct lw_table *table, size_t rows, size_t kept, size_t cut)
+/* The first cell of text, which is what a row is called. */
+static void text_of_block(const void *of, size_t index, bool name, struct lw_buf *out)
+{
+    const struct naming *naming = of;
+    const struct lw_table *table = naming->table;
+
+    (void)name;
+    for (size_t i = 0; i < table->column_count; i++) {
+        const struct lw_value *value =
+            lw_table_value(table, naming->blocks[index].first, i);
+
+        if (table->columns[i].unit != LW_UNIT_TEXT || !value->present)
+            continue;
+        lw_buf_add(out, value->as.text.bytes, value->as.text.len);
+        return;
+    }
+}
+
+static void note_cut(struct lw_table *table, size_t cut)
 {
     struct lw_buf count;
 
     lw_buf_init(&count, 0);
-    lw_units_add_count(&count, (int64_t)(kept ? cut : rows));
-    if (rows && !kept)
-        lw_table_note(table, "None of the %s rows is left by the restrictions.",
-                      lw_analysis_text(table, &count));
-    else if (cut)
+    lw_units_add_count(&count, (int64_t)cut);
+    if (cut)
         lw_table_note(table, "%s more row%s; --limit 0 shows all.",
                       lw_analysis_text(table, &count), cut == 1 ? "" : "s");
     lw_buf_release(&count);
@@ -234,9 +266,12 @@ bool lw_analysis_arrange(struct lw_table *table, const struct lw_query *query,
     if (a.column_count > 0)
         qsort_r(blocks, count, sizeof(*blocks), compare_blocks, &a);
     cut = restrict_blocks(table, query, blocks, count);
+    if (count_kept(blocks, count) == 0)
+        lw_analysis_note_none(query, count, text_of_block,
+                              &(struct naming){ table, blocks }, "row", table);
+    else
+        note_cut(table, cut);
     done = table->row_count == 0 || move_rows(table, blocks, count, err);
-    if (done)
-        note_cut(table, count, count_kept(blocks, count), cut);
     lw_free(blocks);
     return done;
 }

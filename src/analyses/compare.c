@@ -14,6 +14,24 @@ static void add_side(struct lw_buf *text, const struct lw_compare_side *side)
                 side->step_count == 1 ? "" : "s");
 }
 
+void lw_compare_add_change(struct lw_buf *out, double before, double after)
+{
+    lw_units_add_ns(out, llround(before));
+    lw_buf_add_text(out, " before, ");
+    lw_units_add_ns(out, llround(after));
+    lw_buf_add_text(out, " after");
+    if (before != after) {
+        lw_buf_add_text(out, ", ");
+        lw_units_add_ns(out, llround(fabs(after - before)));
+        lw_buf_add_text(out, after < before ? " less" : " more");
+    }
+    if (before != after && before > 0) {
+        lw_buf_add_text(out, " (");
+        lw_units_add_share(out, (after - before) / before);
+        lw_buf_add_char(out, ')');
+    }
+}
+
 /* "a.json (6 steps) and b.json (6 steps): a step took 252 ms before, 105 ms after, 147 ms
  * less (-58.3 %)" */
 static void set_title(const struct lw_compare *compare, struct lw_table *table)
@@ -27,20 +45,7 @@ static void set_title(const struct lw_compare *compare, struct lw_table *table)
     lw_buf_add_text(&text, " and ");
     add_side(&text, &compare->sides[LW_AFTER]);
     lw_buf_add_text(&text, ": a step took ");
-    lw_units_add_ns(&text, llround(before));
-    lw_buf_add_text(&text, " before, ");
-    lw_units_add_ns(&text, llround(after));
-    lw_buf_add_text(&text, " after");
-    if (before != after) {
-        lw_buf_add_text(&text, ", ");
-        lw_units_add_ns(&text, llround(fabs(after - before)));
-        lw_buf_add_text(&text, after < before ? " less" : " more");
-    }
-    if (before != after && before > 0) {
-        lw_buf_add_text(&text, " (");
-        lw_units_add_share(&text, (after - before) / before);
-        lw_buf_add_char(&text, ')');
-    }
+    lw_compare_add_change(&text, before, after);
     lw_table_set_title(table, "%s", lw_analysis_text(table, &text));
     lw_buf_release(&text);
 }

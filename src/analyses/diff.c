@@ -11,6 +11,7 @@
 
 #include "analyses/analysis.h"
 #include "base/alloc.h"
+#include "model/measure.h"
 #include "model/merge.h"
 #include "model/units.h"
 
@@ -42,8 +43,9 @@ struct side {
 struct diff {
     struct side before;
     struct side after;
-    struct lw_profile *profile; /* owned: both graphs */
-    struct lw_callgraph graph;  /* of that; costs are the sizes of changes */
+    struct lw_profile *profile;        /* owned: both graphs */
+    struct lw_callgraph graph;         /* of that; costs are the sizes of changes */
+    const struct lw_profile *measured; /* borrowed: it says what the figures are */
 };
 
 static int compare_places(const void *a, const void *b)
@@ -217,13 +219,13 @@ static void set_title(struct lw_table *table, const struct diff *diff,
     lw_units_add_count(&text, (int64_t)diff->graph.listed_count);
     lw_buf_add_text(&text,
                     diff->graph.listed_count == 1 ? " function: " : " functions: ");
-    lw_units_add_ns(&text, lw_analysis_ns(before_s));
+    lw_measure_add(&text, diff->measured, lw_analysis_ns(before_s));
     lw_buf_add_text(&text, " before, ");
-    lw_units_add_ns(&text, lw_analysis_ns(after_s));
+    lw_measure_add(&text, diff->measured, lw_analysis_ns(after_s));
     lw_buf_add_text(&text, " after");
     if (after_s != before_s) {
         lw_buf_add_text(&text, ", ");
-        lw_units_add_ns(&text, lw_analysis_ns(fabs(after_s - before_s)));
+        lw_measure_add(&text, diff->measured, lw_analysis_ns(fabs(after_s - before_s)));
         lw_buf_add_text(&text, after_s < before_s ? " less" : " more");
     }
     for (size_t i = 0; i < query->key_count; i++)
@@ -248,6 +250,9 @@ bool lw_diff_run(const struct lw_profile *before, const struct lw_profile *after
     done = make_diff(&diff, before, after, query, err) &&
            lw_query_select(query, &diff.graph, &selection, err);
     if (done) {
+        diff.measured = lw_measure_unit(before) == lw_measure_unit(after)
+                            ? before
+                            : diff.profile; /* which does not say: times */
         if (!has_calls(&diff))
             lw_table_init(table, columns + CALLS_COLUMNS, COLUMN_COUNT - CALLS_COLUMNS);
         for (size_t i = 0; i < selection.count; i++)
@@ -256,6 +261,7 @@ bool lw_diff_run(const struct lw_profile *before, const struct lw_profile *after
         lw_analysis_note_cut(query, &diff.graph, &selection, table);
         lw_analysis_note_losses(before, table);
         lw_analysis_note_losses(after, table);
+        lw_measure_table(diff.measured, table);
     }
     lw_selection_release(&selection);
     diff_release(&diff);

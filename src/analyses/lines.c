@@ -6,10 +6,13 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "analyses/analysis.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/text.h"
+#include "base/trust.h"
 
 /* clang-format off */
 static const struct lw_column columns[] = {
@@ -32,7 +35,8 @@ static const struct lw_column columns[] = {
 /* A file of source, read once. */
 struct source {
     lw_string_id file;
-    struct lw_file_view view; /* empty: it is not there, or has changed since */
+    struct lw_file_view view; /* empty: there is no text to show */
+    bool has_changed;         /* it was written after the run began */
 };
 
 struct listing {
@@ -44,16 +48,12 @@ struct listing {
 
 /* ---- source ------------------------------------------------------------------------- */
 
-/* Only plain files that are older than the run: others may not say what ran. */
-static bool is_as_it_was(const struct lw_profile *profile, const char *path)
+/* Is the file that was looked at older than the run? A later one may not say what ran. */
+static bool is_as_it_was(const struct lw_profile *profile, const struct stat *about)
 {
-    struct stat about;
-    uint64_t changed_ns;
+    uint64_t changed_ns = (uint64_t)about->st_mtim.tv_sec * 1000000000u +
+                          (uint64_t)about->st_mtim.tv_nsec;
 
-    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
-        return false;
-    changed_ns =
-        (uint64_t)about.st_mtim.tv_sec * 1000000000u + (uint64_t)about.st_mtim.tv_nsec;
     return profile->wall_start_ns && changed_ns < profile->wall_start_ns;
 }
 
@@ -63,15 +63,21 @@ static void read_source(const struct lw_profile *profile, struct source *source,
     const char *file = lw_profile_text(profile, source->file);
     const char *folder = lw_profile_fact(profile, "cwd");
     char *path = NULL;
+    struct stat about;
+    int fd;
 
     if (file[0] == '/')
         path = lw_copy_text(file, strlen(file), err);
     else if (file[0] && folder)
         path = lw_path_join(folder, file, err);
-    if (path && is_as_it_was(profile, path) &&
-        !lw_file_read(&source->view, path, SOURCE_MOST, err)) {
+    fd = path ? lw_trust_open_source(path, &about) : -1;
+    source->has_changed = fd >= 0 && !is_as_it_was(profile, &about);
+    if (fd >= 0 && !source->has_changed &&
+        !lw_file_read_fd(&source->view, fd, &about, path, SOURCE_MOST, err)) {
         /* Then without its text, unless memory is short: the caller looks. */
     }
+    if (fd >= 0)
+        close(fd);
     lw_free(path);
 }
 
@@ -153,6 +159,27 @@ static void add_line(struct listing *listing, const struct lw_function *line)
     add_source(table, source, frame->line);
 }
 
+/* Which files are not shown because they are not what ran. */
+static void note_changed(const struct listing *listing)
+{
+    const char *name = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < listing->source_count; i++)
+        if (listing->sources[i].has_changed && count++ == 0)
+            name = lw_profile_text(listing->graph->profile, listing->sources[i].file);
+    if (count == 1)
+        lw_table_note(listing->table,
+                      "no source text of %s: it was changed after the run began",
+                      lw_text_basename(name));
+    else if (count > 1)
+        lw_table_note(
+            listing->table,
+            "no source text of %s and %zu more: they were changed after the run "
+            "began",
+            lw_text_basename(name), count - 1);
+}
+
 static bool has_lines(const struct lw_profile *profile)
 {
     size_t count;
@@ -176,7 +203,8 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
     if (query->source == LW_GRAPH_CALLS || !has_lines(profile))
         return lw_fail(err, LW_ERR_UNSUPPORTED,
                        "there are no lines: calls are of functions, and only samples "
-                       "know the line");
+                       "know the line; 'lapwing run train.py' takes samples, and with "
+                       "--calls it does if --rate is given too");
     done = lw_query_lines(query, profile, &graph, err) &&
            lw_query_select(query, &graph, &selection, err);
     if (done) {
@@ -186,6 +214,7 @@ static bool run(const struct lw_profile *profile, const struct lw_query *query,
         for (size_t i = 0; i < selection.count; i++)
             add_line(&listing, &graph.functions[selection.functions[i]]);
         lw_analysis_end_list(query, &graph, &selection, table);
+        note_changed(&listing);
     }
     for (size_t i = 0; i < listing.source_count; i++)
         lw_file_close(&listing.sources[i].view);

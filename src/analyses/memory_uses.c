@@ -339,12 +339,13 @@ static bool fail_empty(const struct lw_profile *profile, struct lw_error *err)
     if (!profile->trace || profile->trace->event_count == 0)
         return lw_fail(
             err, LW_ERR_UNSUPPORTED,
-            "memory is a view of what torch.profiler writes with "
-            "profile_memory=True, of torch.cuda.memory._dump_snapshot() and of "
-            "export_memory_timeline(); nothing of these is here");
+            "no allocation of torch's was recorded: 'lapwing run --torch=memory "
+            "train.py' records them; memory also reads a trace with "
+            "profile_memory=True, torch.cuda.memory._dump_snapshot() and "
+            "export_memory_timeline()");
     return lw_fail(err, LW_ERR_UNSUPPORTED,
-                   "the trace has no allocations: they are recorded with "
-                   "torch.profiler.profile(profile_memory=True)");
+                   "the trace has no allocations: 'lapwing run --torch=memory' or "
+                   "torch.profiler.profile(profile_memory=True) records them");
 }
 
 /* A snapshot has no events, but several may be the ranks of a job. */

@@ -414,8 +414,8 @@ static bool make_table(struct modules *m, struct lw_table *table, struct lw_erro
     left_out = add_rows(m, &whole, least, table);
     if (left_out > 0)
         lw_table_note(
-            table, "%zu modules more, deeper or with less of the time: --min-share 0",
-            left_out);
+            table, "%zu module%s more, deeper or with less of the time: --min-share 0",
+            left_out, left_out == 1 ? "" : "s");
     if (m->has & IS_OWN && !(m->has & HAS_BACKWARD))
         lw_table_note(table, "The backward pass is in no module: no flow of the trace "
                              "joins its ops to theirs.");
@@ -427,8 +427,9 @@ static bool check_rows(const struct modules *m, struct lw_error *err)
 {
     return m->count > 0 ||
            lw_fail(err, LW_ERR_UNSUPPORTED,
-                   "the trace has no calls of modules: record it with "
-                   "with_stack=True (or with Lightning's PyTorchProfiler)");
+                   "the trace has no calls of modules: record them with 'lapwing run "
+                   "--torch=modules,stack', with_stack=True or Lightning's "
+                   "PyTorchProfiler");
 }
 
 static bool run(const struct lw_profile *profile, const struct lw_query *query,

@@ -210,7 +210,8 @@ static void note_unlinked(const struct showing *s)
     lw_units_add_count(&text, (int64_t)tree->unlinked_count);
     lw_buf_add_text(&text, " of ");
     lw_units_add_count(&text, (int64_t)tree->work_count);
-    lw_buf_add_text(&text, " kernels and copies, ");
+    lw_buf_add_text(&text, tree->work_count == 1 ? " kernel or copy, "
+                                                 : " kernels and copies, ");
     lw_units_add_ns(&text, (int64_t)tree->unlinked_ns);
     lw_buf_add_text(&text, ", belong to no op: ");
     lw_buf_add_text(&text,

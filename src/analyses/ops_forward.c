@@ -176,10 +176,10 @@ static void set_title(const struct showing *s)
     struct lw_buf text;
 
     lw_buf_init(&text, 0);
-    lw_units_add_count(&text, (int64_t)s->together.backward_calls);
-    lw_buf_add_text(&text, " backward ops of ");
-    lw_units_add_count(&text, (int64_t)s->together.calls);
-    lw_buf_add_text(&text, " ops in ");
+    lw_units_add_counted(&text, (int64_t)s->together.backward_calls, "backward op");
+    lw_buf_add_text(&text, " of ");
+    lw_units_add_counted(&text, (int64_t)s->together.calls, "op");
+    lw_buf_add_text(&text, " in ");
     lw_units_add_count(&text, (int64_t)s->count);
     lw_buf_addf(&text, " row%s; ", s->count == 1 ? "" : "s");
     lw_units_add_ns(&text, (int64_t)s->together.forward_ns);

@@ -187,8 +187,8 @@ static void set_title(const struct showing *s)
     struct lw_buf text;
 
     lw_buf_init(&text, 0);
-    lw_units_add_count(&text, (int64_t)s->ops.op_count);
-    lw_buf_add_text(&text, " ops in ");
+    lw_units_add_counted(&text, (int64_t)s->ops.op_count, "op");
+    lw_buf_add_text(&text, " in ");
     lw_units_add_count(&text, (int64_t)s->ops.count);
     lw_buf_addf(&text, " row%s; ", s->ops.count == 1 ? "" : "s");
     lw_units_add_ns(&text, s->ops.self_ns);

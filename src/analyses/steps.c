@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyses/spread.h"
+#include "analyses/steps_diff.h"
 #include "analyses/steps_view.h"
 #include "base/alloc.h"
 #include "base/text.h"
@@ -201,4 +202,5 @@ const struct lw_analysis lw_analysis_steps = {
     .takes_restrictions = true,
     .usual_rows = 40,
     .run = run,
+    .run_pair = lw_steps_diff,
 };

@@ -117,9 +117,9 @@ static void note_own(struct lw_steps_view *view)
         return;
     }
     lw_buf_init(&text, 0);
-    lw_units_add_count(&text, (int64_t)batches);
-    lw_buf_add_text(&text, " batches were made by the training itself (num_workers=0), "
-                           "a batch in ");
+    lw_units_add_counted(&text, (int64_t)batches, "batch");
+    lw_buf_add_text(&text, batches == 1 ? " was made" : " were made");
+    lw_buf_add_text(&text, " by the training itself (num_workers=0), a batch in ");
     lw_units_add_ns(&text, (int64_t)(ns[0] / batches));
     lw_buf_add_text(&text, " of fetch and ");
     lw_units_add_ns(&text, (int64_t)(ns[1] / batches));

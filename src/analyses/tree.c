@@ -10,6 +10,7 @@
 #include "analyses/analysis.h"
 #include "base/alloc.h"
 #include "model/calltree.h"
+#include "model/measure.h"
 #include "model/mine.h"
 #include "model/units.h"
 
@@ -268,6 +269,18 @@ static void add_nodes(const struct drawing *d, struct lw_table *table)
     }
 }
 
+static void text_of_node(const void *of, size_t index, bool name, struct lw_buf *out)
+{
+    const struct drawing *d = of;
+    struct lw_function function;
+
+    lw_function_init(&function, d->profile, d->tree.nodes[index + 1].frame);
+    if (name)
+        lw_buf_add(out, function.name, function.name_len);
+    else
+        lw_function_add_text(&function, out);
+}
+
 static void add_words(const struct drawing *d, struct lw_table *table)
 {
     size_t path_count = d->tree.node_count - 1;
@@ -278,13 +291,15 @@ static void add_words(const struct drawing *d, struct lw_table *table)
     lw_buf_add_text(&text, path_count == 1 ? " path of calls, " : " paths of calls, ");
     if (d->tree.source == LW_GRAPH_SAMPLES)
         lw_analysis_add_samples(&text, d->profile, (int64_t)d->tree.nodes[0].samples);
-    lw_units_add_ns(&text, (int64_t)d->tree.nodes[0].total_ns);
+    lw_measure_add(&text, d->profile, (int64_t)d->tree.nodes[0].total_ns);
     if (path_count > 0)
         lw_table_set_title(table, "%s in all", lw_analysis_text(table, &text));
     lw_buf_reset(&text);
     lw_units_add_count(&text, (int64_t)(d->kept_count - d->shown_count));
     if (path_count == 0)
         lw_analysis_note_empty(d->profile, table);
+    if (d->kept_count == 0)
+        lw_analysis_note_none(d->query, path_count, text_of_node, d, "function", table);
     else if (d->kept_count > d->shown_count)
         lw_table_note(table, "%s more; --min-share 0 --limit 0 shows all.",
                       lw_analysis_text(table, &text));

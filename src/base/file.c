@@ -11,10 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/trust.h"
 
 #define DEFAULT_LIMIT ((size_t)4 << 30)
 #define FOLDER_DEPTH 32 /* a run is two deep; each level holds a file descriptor */
@@ -85,6 +88,32 @@ fail:
     return false;
 }
 
+bool lw_file_read_fd(struct lw_file_view *view, int fd, const struct stat *about,
+                     const char *path, size_t limit, struct lw_error *err)
+{
+    memset(view, 0, sizeof(*view));
+    return read_whole(view, fd, path, (size_t)about->st_size,
+                      limit ? limit : DEFAULT_LIMIT, err);
+}
+
+bool lw_file_map_fd(struct lw_file_view *view, int fd, const struct stat *about,
+                    const char *path, struct lw_error *err)
+{
+    void *mapping;
+
+    memset(view, 0, sizeof(*view));
+    if (!S_ISREG(about->st_mode) || about->st_size == 0)
+        /* Files of /proc say that they are empty, too. */
+        return read_whole(view, fd, path, 0, DEFAULT_LIMIT, err);
+    mapping = mmap(NULL, (size_t)about->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (mapping == MAP_FAILED)
+        return lw_fail_errno(err, "cannot map %s", path);
+    view->mapping = mapping;
+    view->bytes = mapping;
+    view->len = (size_t)about->st_size;
+    return true;
+}
+
 bool lw_file_read(struct lw_file_view *view, const char *path, size_t limit,
                   struct lw_error *err)
 {
@@ -95,8 +124,7 @@ bool lw_file_read(struct lw_file_view *view, const char *path, size_t limit,
     memset(view, 0, sizeof(*view));
     if (fd < 0)
         return false;
-    done = read_whole(view, fd, path, (size_t)about.st_size,
-                      limit ? limit : DEFAULT_LIMIT, err);
+    done = lw_file_read_fd(view, fd, &about, path, limit, err);
     close(fd);
     return done;
 }
@@ -105,26 +133,12 @@ bool lw_file_open(struct lw_file_view *view, const char *path, struct lw_error *
 {
     struct stat about;
     int fd = open_to_read(path, &about, err);
-    bool done = true;
+    bool done;
 
     memset(view, 0, sizeof(*view));
     if (fd < 0)
         return false;
-    if (!S_ISREG(about.st_mode) || about.st_size == 0) {
-        /* Files of /proc say that they are empty, too. */
-        done = read_whole(view, fd, path, 0, DEFAULT_LIMIT, err);
-    } else {
-        void *mapping =
-            mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-
-        if (mapping == MAP_FAILED) {
-            done = lw_fail_errno(err, "cannot map %s", path);
-        } else {
-            view->mapping = mapping;
-            view->bytes = mapping;
-            view->len = (size_t)about.st_size;
-        }
-    }
+    done = lw_file_map_fd(view, fd, &about, path, err);
     close(fd);
     return done;
 }
@@ -135,6 +149,35 @@ void lw_file_close(struct lw_file_view *view)
         munmap(view->mapping, view->len);
     lw_free(view->memory);
     memset(view, 0, sizeof(*view));
+}
+
+/* Descriptors */
+
+/* More would only cost the kernel a larger table; and where there is no limit at all,
+ * "all" is a number that some loops over descriptors do not survive. */
+#define DESCRIPTORS_MOST (1u << 20)
+
+void lw_file_raise_limit(void)
+{
+    struct rlimit limit;
+    rlim_t wanted;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    wanted = limit.rlim_max < DESCRIPTORS_MOST ? limit.rlim_max : DESCRIPTORS_MOST;
+    if (limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        /* Then we do with fewer. */
+    }
+}
+
+bool lw_file_is_scarce(int fd)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd >= limit.rlim_cur / 2;
 }
 
 /* Writing */
@@ -175,16 +218,49 @@ static char *temporary_name(const char *path, struct lw_error *err)
     return temporary;
 }
 
+/* mkostemp() below a descriptor: the last six letters of PATH become such that no file has
+ * the name yet, which is made, 0600. -1: errno says why. */
+static int make_temporary(int folder, char *path)
+{
+    char *letters = path + strlen(path) - LW_FILE_UNIQUE_LETTERS;
+
+    for (int tries = 0; tries < 1000; tries++) {
+        int fd;
+
+        if (!lw_file_choose_letters(letters))
+            return -1;
+        fd =
+            openat(folder, path,
+                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+bool lw_file_choose_letters(char *letters)
+{
+    static const char alphabet[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    unsigned char random[LW_FILE_UNIQUE_LETTERS];
+
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return false;
+    for (size_t i = 0; i < sizeof(random); i++)
+        letters[i] = alphabet[random[i] % (sizeof(alphabet) - 1)];
+    return true;
+}
+
 /* So that the new name outlives a power cut. Some file systems cannot, and then the
  * bytes are safe but the name may be the old one: no reason to fail. */
-static void sync_folder_of(char *path)
+static void sync_folder_of(int folder, char *path)
 {
     char *slash = strrchr(path, '/');
     int fd;
 
     if (slash)
         slash[1] = '\0';
-    fd = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = openat(folder, slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return;
     fsync(fd);
@@ -202,7 +278,7 @@ static void release_out(struct lw_file_out *out)
 {
     lw_free(out->target);
     lw_free(out->temporary);
-    *out = (struct lw_file_out){ .fd = -1, .path = out->path };
+    *out = (struct lw_file_out){ .fd = -1, .folder = AT_FDCWD, .path = out->path };
 }
 
 static bool open_temporary(struct lw_file_out *out, const char *target,
@@ -211,7 +287,7 @@ static bool open_temporary(struct lw_file_out *out, const char *target,
     out->target = lw_copy_text(target, strlen(target), err);
     out->temporary = out->target ? temporary_name(target, err) : NULL;
     if (out->temporary) {
-        out->fd = mkostemp(out->temporary, O_CLOEXEC); /* 0600 */
+        out->fd = make_temporary(out->folder, out->temporary);
         if (out->fd >= 0)
             return true;
         lw_fail_errno(err, "cannot write %s", out->path);
@@ -220,14 +296,29 @@ static bool open_temporary(struct lw_file_out *out, const char *target,
     return false;
 }
 
+bool lw_file_out_open_in(struct lw_file_out *out, int folder, const char *name,
+                         const char *path, struct lw_error *err)
+{
+    *out = (struct lw_file_out){ .fd = -1, .folder = folder, .path = path };
+    return open_temporary(out, name, err);
+}
+
 bool lw_file_out_open(struct lw_file_out *out, const char *path, struct lw_error *err)
 {
     char target[PATH_MAX]; /* what realpath() fills at most */
     struct stat about;
 
-    *out = (struct lw_file_out){ .fd = STDOUT_FILENO, .path = path };
+    *out =
+        (struct lw_file_out){ .fd = STDOUT_FILENO, .folder = AT_FDCWD, .path = path };
     if (strcmp(path, "-") == 0)
         return true;
+    if (lstat(path, &about) == 0 && S_ISLNK(about.st_mode) &&
+        !lw_trust_link(path, &about))
+        return lw_fail(err, LW_ERR_IO,
+                       "cannot write %s: it is a link that another user left in a "
+                       "folder where everybody may write; remove it or name another "
+                       "file",
+                       path);
     if (stat(path, &about) == 0) {
         if (S_ISDIR(about.st_mode))
             return lw_fail(err, LW_ERR_IO, "cannot write %s: it is a folder", path);
@@ -268,14 +359,15 @@ bool lw_file_out_end(struct lw_file_out *out, struct lw_error *err)
     if (close(out->fd) < 0 && done)
         done = fail_write(out, err);
     out->fd = -1;
-    if (done && out->target && rename(out->temporary, out->target) < 0)
+    if (done && out->target &&
+        renameat(out->folder, out->temporary, out->folder, out->target) < 0)
         done = fail_write(out, err);
     if (!done) {
         lw_file_out_abandon(out);
         return false;
     }
     if (out->target)
-        sync_folder_of(out->temporary);
+        sync_folder_of(out->folder, out->temporary);
     release_out(out);
     return true;
 }
@@ -285,7 +377,7 @@ void lw_file_out_abandon(struct lw_file_out *out)
     if (out->fd >= 0 && strcmp(out->path, "-") != 0)
         close(out->fd);
     if (out->temporary)
-        unlink(out->temporary);
+        unlinkat(out->folder, out->temporary, 0);
     release_out(out);
 }
 
@@ -351,10 +443,9 @@ static DIR *open_folder(int parent, const char *name)
     return folder;
 }
 
-/* Remove all that is in FOLDER, which the caller closes. Always by
- * descriptor and name, so that a link put in the way while we work leads nowhere.
+/* Always by descriptor and name, so that a link put in the way while we work leads nowhere.
  * A folder found is opened and emptied before its parent is read from the start. */
-static bool remove_content(DIR *folder, const char *path, struct lw_error *err)
+bool lw_file_empty_folder(DIR *folder, const char *path, struct lw_error *err)
 {
     DIR *open[FOLDER_DEPTH];
     size_t depth = 1;
@@ -413,7 +504,7 @@ bool lw_file_remove_folder(const char *path, struct lw_error *err)
 
     if (!folder)
         return lw_fail_errno(err, "cannot remove %s", path);
-    done = remove_content(folder, path, err);
+    done = lw_file_empty_folder(folder, path, err);
     closedir(folder);
     if (done && rmdir(path) < 0)
         done = lw_fail_errno(err, "cannot remove %s", path);

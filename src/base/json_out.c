@@ -74,6 +74,16 @@ void lw_json_end(struct lw_json_out *json, char bracket)
         lw_buf_add_char(json->out, '\n');
 }
 
+void lw_json_add_escape(struct lw_buf *out, uint32_t code)
+{
+    if (code >= 0x10000) {
+        code -= 0x10000;
+        lw_buf_addf(out, "\\u%04" PRIx32, 0xd800 | code >> 10);
+        code = 0xdc00 | (code & 0x3ff);
+    }
+    lw_buf_addf(out, "\\u%04" PRIx32, code);
+}
+
 static void add_quoted(struct lw_buf *out, const char *text, size_t len)
 {
     size_t plain = 0; /* start of the run that is copied as it is */
@@ -83,7 +93,7 @@ static void add_quoted(struct lw_buf *out, const char *text, size_t len)
     for (size_t i = 0; i < len;) {
         size_t size = lw_text_utf8(text + i, len - i, &code);
 
-        if (size && code >= 0x20 && code != '"' && code != '\\' && code != 0x7f) {
+        if (size && code != '"' && code != '\\' && lw_text_is_printable(code)) {
             i += size;
             continue;
         }
@@ -99,7 +109,7 @@ static void add_quoted(struct lw_buf *out, const char *text, size_t len)
         else if (code == '\t')
             lw_buf_add_text(out, "\\t");
         else
-            lw_buf_addf(out, "\\u%04" PRIx32, code);
+            lw_json_add_escape(out, code);
     }
     lw_buf_add(out, text + plain, len - plain);
     lw_buf_add_char(out, '"');

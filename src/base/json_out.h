@@ -1,6 +1,8 @@
 /* JSON text, appended to a buffer: commas, quoting and nesting are kept here.
  *
- * Strings are escaped; bytes that are not UTF-8 become U+FFFD. Numbers that JSON
+ * Strings are escaped, and so is every character that is not printable (C1 controls,
+ * marks of direction: lw_text_is_printable), so that the text can be shown on a
+ * terminal; bytes that are not UTF-8 become U+FFFD. Numbers that JSON
  * cannot hold (NaN, infinities) become null. Failure is the buffer's, checked once
  * at the end. Objects and arrays may nest LW_JSON_DEPTH deep; deeper is the buffer's
  * LW_ERR_LIMIT. */
@@ -28,6 +30,9 @@ void lw_json_array(struct lw_json_out *json);
 void lw_json_end(struct lw_json_out *json, char bracket); /* '}' or ']' */
 void lw_json_key(struct lw_json_out *json, const char *key);
 void lw_json_text(struct lw_json_out *json, const char *text, size_t len);
+/* Append the escape of the character CODE, as it stands in a string: \u009b, or a pair of
+ * surrogates. */
+void lw_json_add_escape(struct lw_buf *out, uint32_t code);
 void lw_json_u64(struct lw_json_out *json, uint64_t value);
 void lw_json_i64(struct lw_json_out *json, int64_t value);
 /* The shortest text that reads back equal. */

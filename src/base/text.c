@@ -269,16 +269,20 @@ static bool is_in(const struct range *ranges, size_t count, uint32_t code)
     return low < count && code >= ranges[low].first;
 }
 
-/* Controls, line ends, and the marks that reverse the direction of text or hide in
- * it, with which a name could pretend to be another. */
-static bool is_printable(uint32_t code)
+/* With a mark that reverses the direction of text, or an invisible one, a name could
+ * pretend to be another. */
+bool lw_text_is_printable(uint32_t code)
 {
     static const struct range bad[] = {
-        { 0x00, 0x1f },     { 0x7f, 0x9f },     { 0xad, 0xad },     { 0x61c, 0x61c },
-        { 0x180e, 0x180e }, { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f },
-        { 0xfdd0, 0xfdef }, { 0xfeff, 0xfeff }, { 0xfff0, 0xfffb }, { 0xfffe, 0xffff },
+        { 0x00, 0x1f },       { 0x7f, 0x9f },     { 0xad, 0xad },
+        { 0x61c, 0x61c },     { 0x180e, 0x180e }, { 0x200b, 0x200f },
+        { 0x2028, 0x202e },   { 0x2060, 0x206f }, { 0xfdd0, 0xfdef },
+        { 0xfeff, 0xfeff },   { 0xfff0, 0xfffb }, { 0xfffe, 0xffff },
+        { 0xe0000, 0xe007f },
     };
 
+    if (code >= ' ' && code < 0x7f)
+        return true;
     return !is_in(bad, sizeof(bad) / sizeof(bad[0]), code);
 }
 
@@ -290,7 +294,7 @@ void lw_text_add_printable(struct lw_buf *out, const char *text, size_t len)
     for (size_t i = 0; i < len;) {
         size_t size = lw_text_utf8(text + i, len - i, &code);
 
-        if (size && is_printable(code)) {
+        if (size && lw_text_is_printable(code)) {
             i += size;
             continue;
         }
@@ -411,30 +415,36 @@ size_t lw_text_width(const char *text, size_t len)
     return width;
 }
 
+#define DISTANCE_MAX 64 /* names of commands and options; longer ones are far apart */
+
+/* Optimal string alignment: as Levenshtein's, with neighbours that changed places as one
+ * edit, since that is how fingers slip. */
 size_t lw_text_distance(const char *a, const char *b)
 {
-    size_t
-        row[64]; /* names of commands and options; longer ones are simply far apart */
+    size_t rows[3][DISTANCE_MAX]; /* of the last three letters of A, in turn */
     size_t a_len = strlen(a), b_len = strlen(b);
 
-    if (b_len >= sizeof(row) / sizeof(row[0]) || a_len > 1000)
+    if (b_len >= DISTANCE_MAX || a_len > 1000)
         return a_len > b_len ? a_len : b_len;
     for (size_t j = 0; j <= b_len; j++)
-        row[j] = j;
-    for (size_t i = 0; i < a_len; i++) {
-        size_t diagonal = row[0];
+        rows[0][j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        const size_t *before = rows[(i + 1) % 3], *last = rows[(i + 2) % 3];
+        size_t *row = rows[i % 3];
 
-        row[0] = i + 1;
-        for (size_t j = 0; j < b_len; j++) {
-            size_t best = diagonal + (a[i] != b[j]);
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
 
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j + 1] + 1 < best)
-                best = row[j + 1] + 1;
-            diagonal = row[j + 1];
-            row[j + 1] = best;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            if (last[j] + 1 < best)
+                best = last[j] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
         }
     }
-    return row[b_len];
+    return rows[a_len % 3][b_len];
 }

@@ -35,6 +35,9 @@ size_t lw_text_utf8(const char *text, size_t len, uint32_t *code);
 
 #define LW_TEXT_BAD_UTF8 "\xef\xbf\xbd" /* U+FFFD, in place of what is not UTF-8 */
 
+/* May the character CODE stand in what a person sees? Not so controls, line ends, and
+ * the marks that reverse the direction of text or hide in it. */
+bool lw_text_is_printable(uint32_t code);
 /* Append TEXT for a person: bytes that are not printable UTF-8 as \xNN, so that no
  * name can hold a newline or an escape sequence. */
 void lw_text_add_printable(struct lw_buf *out, const char *text, size_t len);
@@ -49,7 +52,8 @@ size_t lw_text_width(const char *text, size_t len);
 /* Length in bytes of the longest start of TEXT that takes at most WIDTH columns. */
 size_t lw_text_fit(const char *text, size_t len, size_t width);
 
-/* How many single-letter edits turn A into B; for "did you mean". */
+/* How many edits turn A into B, each of one letter or of two neighbours that changed
+ * places; for "did you mean" (nearest.h). */
 size_t lw_text_distance(const char *a, const char *b);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "lap/run.h"
+#include "readers/reader.h"
 #include "writers/render.h"
 
 struct lw_recorder_options lw_recording_options(const struct lw_recording_args *args)
@@ -141,13 +142,16 @@ static void say_what_is_missing(const struct lw_afterwards *after,
                                  "is left to thin out");
 }
 
+/* What to do next the summary says, where there is one. */
 static void say_where(const struct lw_afterwards *after,
-                      const struct lw_recorder *recorder)
+                      const struct lw_recorder *recorder, bool has_summary)
 {
     const char *path = recorder->run.path;
 
     if (recorder->last_number == 0)
         lw_afterwards_sayf(after, "the run is %s, with no process in it", path);
+    else if (has_summary)
+        lw_afterwards_sayf(after, "the run is %s", path);
     else if (after->run_path)
         lw_afterwards_sayf(after, "the run is %s; next: lapwing report %s functions",
                            path, path);
@@ -158,11 +162,16 @@ static void say_where(const struct lw_afterwards *after,
 
 /* ---- showing ------------------------------------------------------------------------ */
 
-static bool print_summary(const struct lw_recorder *recorder, struct lw_error *err)
+/* A run that will be the latest needs no name in the summary's hint; another does, which
+ * it has if it is opened by its name. */
+static bool print_summary(const struct lw_afterwards *after,
+                          const struct lw_recorder *recorder, struct lw_error *err)
 {
     const struct lw_analysis *view = &lw_analysis_summary;
     struct lw_render_options shown = lw_render_options_for_fd(STDERR_FILENO);
-    struct lw_profile *profile = lw_lap_load(recorder->run.path, view->want, err);
+    struct lw_profile *profile =
+        after->run_path ? lw_profile_open(recorder->run.path, view->want, err)
+                        : lw_lap_load(recorder->run.path, view->want, err);
     struct lw_table table = { 0 };
     struct lw_query query;
     struct lw_buf out;
@@ -209,6 +218,7 @@ void lw_afterwards_show(const struct lw_afterwards *after,
 {
     struct lw_error err = { LW_OK, "" };
     bool has_any = recorder->last_number > 0;
+    bool has_summary = false;
 
     if (after->writer && has_any) {
         if (write_file(after, recorder, &err))
@@ -218,11 +228,14 @@ void lw_afterwards_show(const struct lw_afterwards *after,
     }
     if (after->quiet)
         return;
-    if (!after->no_summary && has_any && !print_summary(recorder, &err))
-        lw_afterwards_say(after, err.text);
+    if (!after->no_summary && has_any) {
+        has_summary = print_summary(after, recorder, &err);
+        if (!has_summary)
+            lw_afterwards_say(after, err.text);
+    }
     if (after->no_summary || !has_any)
         say_what_is_missing(after, recorder);
     if (!has_any && recorder->refused_count == 0)
         lw_afterwards_say(after, silence);
-    say_where(after, recorder);
+    say_where(after, recorder, has_summary);
 }

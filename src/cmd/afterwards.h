@@ -40,7 +40,7 @@ struct lw_recording_args {
         "not what processes and machine use: CPU, memory, disks, network, GPUs")
 #define LW_OPTS_WHERE_TO(ARGS) \
     LW_OPT_HEADING("Where to"), \
-    LW_OPT_RECORDING(ARGS, 'o', "output", LW_ARG_TEXT, output, "RUN|FILE", \
+    LW_OPT_RECORDING(ARGS, 'o', "output", LW_ARG_PATH, output, "RUN|FILE", \
         "the folder to make for the run (RUN.lap), instead of a new one in " \
         ".lapwing/runs; or a file of another format to write as well (out.svg)"), \
     LW_OPT_RECORDING(ARGS, 0, "name", LW_ARG_TEXT, name, "NAME", \

@@ -280,8 +280,16 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     return code;
 }
 
+/* py-spy's. */
+static const struct lw_habit habits[] = {
+    { "--pid", "name the process itself: lapwing attach PID" },
+    { "-p", "name the process itself: lapwing attach PID" },
+    { NULL, NULL },
+};
+
 const struct lw_command lw_cmd_attach = {
     .name = "attach",
+    .habits = habits,
     .summary = "record processes that run already",
     .usage = "lapwing attach [OPTIONS] PID...",
     .description =

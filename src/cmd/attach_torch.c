@@ -317,7 +317,7 @@ static bool take_trace(struct session *session, const struct lw_kineto_process *
                        size_t *taken, struct lw_error *err)
 {
     struct lw_file_view trace = { 0 };
-    bool done = lw_file_open(&trace, process->trace, err);
+    bool done = lw_kineto_folder_read(&process->folder, process->trace, 0, &trace, err);
 
     if (done && session->job.count > 1 && !has_work(&trace)) {
         lw_afterwards_sayf(
@@ -357,7 +357,7 @@ static void say_what_is_missing(const struct session *session)
             lw_afterwards_sayf(&session->after,
                                "process %d has its order and cannot be told to stop: "
                                "its trace may still come, into %s",
-                               (int)process->pid, process->folder.path);
+                               (int)process->pid, process->folder.folder.path);
     }
     if (left_out > 0)
         lw_afterwards_sayf(

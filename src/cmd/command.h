@@ -11,7 +11,7 @@
  *         { letter, name, kind, offsetof(struct args, field), arg, help }
  *
  *     static const struct lw_option options[] = {
- *         OPT('o', "output", LW_ARG_TEXT, output, "FILE", "write to FILE"),
+ *         OPT('o', "output", LW_ARG_PATH, output, "FILE", "write to FILE"),
  *         OPT(0, "json", LW_ARG_FLAG, json, NULL, "print JSON"),
  *         LW_OPT_HEADING("Limits"),
  *         OPT(0, "max-size", LW_ARG_SIZE, max_bytes, "SIZE", "keep at most SIZE"),
@@ -39,6 +39,7 @@ enum lw_arg_kind {
     LW_ARG_HEADING,  /* no option: a title above the rows that follow, in help */
     LW_ARG_FLAG,     /* bool: true when given */
     LW_ARG_TEXT,     /* const char *: NULL when not given */
+    LW_ARG_PATH,     /* the same of a file or folder, so never empty */
     LW_ARG_COUNT,    /* uint64_t: a decimal number */
     LW_ARG_SIZE,     /* uint64_t, bytes: 4096, 64K, 1.5G (powers of 1024) */
     LW_ARG_DURATION, /* uint64_t, ns: 250ns, 10us, 1.5ms, 2s, 3m, 1h; bare: s */
@@ -82,6 +83,12 @@ enum lw_exit {
 
 #define LW_ANY_NUMBER INT_MAX
 
+/* An option of another tool, which people's fingers know. */
+struct lw_habit {
+    const char *option;  /* "--pid"; NULL closes the rows */
+    const char *instead; /* what to type here */
+};
+
 struct lw_help;
 
 struct lw_command {
@@ -101,10 +108,14 @@ struct lw_command {
     const void *defaults;            /* a struct args to start from; NULL: zeroes */
     const struct lw_option *options; /* up to LW_OPT_END; NULL: none */
 
-    int operands_min;          /* operands are the words that are not options */
-    int operands_max;          /* 0: takes none; LW_ANY_NUMBER: no limit */
-    bool is_internal;          /* started by our own package: not in the list of help */
-    bool in_shell;             /* typed there, with no `lapwing` before it */
+    int operands_min;              /* operands are the words that are not options */
+    int operands_max;              /* 0: takes none; LW_ANY_NUMBER: no limit */
+    const struct lw_habit *habits; /* NULL: none */
+    const char
+        *instead;     /* of an internal command that another tool has by the same name:
+                            the sentence for whoever typed it; NULL: none */
+    bool is_internal; /* started by our own package: not in the list of help */
+    bool in_shell;    /* typed there, with no `lapwing` before it */
     bool operand_ends_options; /* `lapwing run -o x train.py -v`: -v is train.py's */
 
     /* Does the work and returns the exit code. ARGS is the filled struct args;

@@ -56,6 +56,27 @@ void lw_docs_add_formats(struct lw_buf *out)
         lw_buf_addf(out, " %s | %s |\n", lw_writers[i]->lacks,
                     lw_writers[i]->holds_changes ? "diff" : "");
     }
+    lw_buf_add_text(
+        out,
+        "\n## Names that are not harmless\n\n"
+        "Names of functions, files and threads come from the watched program or from a "
+        "foreign file.\n\n"
+        "- **Text, Markdown, CSV** and the text formats show what is not printable "
+        "(escapes, C1 controls, marks that\n"
+        "  reverse the direction of text, bytes that are not UTF-8) as `\\xNN`. Markdown "
+        "also escapes its marks.\n"
+        "- **JSON** escapes the same characters (`\\u009b`), so a program reads the "
+        "name as it was; bytes that are not UTF-8\n"
+        "  become U+FFFD.\n"
+        "- **CSV** (`report --csv`, `export --to csv`) is RFC 4180: a header, a comma "
+        "between cells, CR LF behind each row, a cell\n"
+        "  in double quotes where it holds a comma, a quote or outer spaces, `\"\"` for a "
+        "quote in it, and no line break in a\n"
+        "  cell. Text that a spreadsheet would run as a formula (`=`, `+`, `-`, `@` or a "
+        "wide form of these first) has an\n"
+        "  apostrophe in front. Numbers are bare; a missing value is an empty cell.\n"
+        "- **pstats, pprof and perfetto** are binary and hold "
+        "names as they are.\n");
 }
 
 struct document {

@@ -361,8 +361,16 @@ static int run(const void *given, int argc, char **argv, struct lw_error *err)
     return done ? LW_EXIT_DONE : code;
 }
 
+/* py-spy's. */
+static const struct lw_habit habits[] = {
+    { "--pid", "name the process itself: lapwing dump PID" },
+    { "-p", "name the process itself: lapwing dump PID" },
+    { NULL, NULL },
+};
+
 const struct lw_command lw_cmd_dump = {
     .name = "dump",
+    .habits = habits,
     .summary = "print every thread's stack of running processes, now",
     .usage = "lapwing dump [OPTIONS] PID...",
     .description =

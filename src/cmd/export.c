@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "cmd/command.h"
 #include "cmd/export_split.h"
+#include "cmd/latest.h"
 #include "cmd/profiles.h"
 #include "cmd/progress.h"
 #include "model/states.h"
@@ -37,7 +38,7 @@ enum split {
 static const struct lw_option options[] = {
     OPT('t', "to", LW_ARG_TEXT, to, "FORMAT",
         "the format; without it, the suffix of FILE decides"),
-    OPT('o', "output", LW_ARG_TEXT, output, "FILE", "into FILE, whole or not at all"),
+    OPT('o', "output", LW_ARG_PATH, output, "FILE", "into FILE, whole or not at all"),
     OPT(0, "diff", LW_ARG_FLAG, diff, NULL,
         "of two profiles, what the second has more or less than the first, by function "
         "and caller"),
@@ -230,6 +231,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
                         writer->name);
     if (a->diff && !check_diff(writer, argc, err))
         return LW_EXIT_USAGE;
+    if (argc == 0 && !lw_latest_warn(NULL, err))
+        return LW_EXIT_FAILED;
     profile = a->diff ? lw_profiles_open_diff(argv, writer->want, err)
                       : lw_profiles_open(argv, (size_t)argc, writer->want, NULL, err);
     done = profile && lw_states_take(&part, profile, (enum lw_states)a->states, err) &&

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cmd/guess.h"
 #include "writers/render.h"
 
 #define LEFT_MAX 30  /* a longer left side gets its own line */
@@ -248,25 +249,10 @@ bool lw_help_print(const struct lw_command *command, struct lw_error *err)
 
 const struct lw_command *lw_command_find(const char *name, struct lw_error *err)
 {
-    const char *close = NULL;
-    size_t closest = 3; /* a suggestion is at most two letters away */
-
-    for (size_t i = 0; i < lw_command_count; i++) {
-        size_t distance = lw_text_distance(lw_commands[i]->name, name);
-
-        if (distance == 0)
+    for (size_t i = 0; i < lw_command_count; i++)
+        if (strcmp(lw_commands[i]->name, name) == 0)
             return lw_commands[i];
-        if (distance < closest && distance < strlen(lw_commands[i]->name)) {
-            closest = distance;
-            close = lw_commands[i]->name;
-        }
-    }
-    if (close)
-        lw_fail(err, LW_ERR_USAGE, "there is no command '%s'; did you mean '%s'?", name,
-                close);
-    else
-        lw_fail(err, LW_ERR_USAGE,
-                "there is no command '%s'; 'lapwing --help' lists them", name);
+    lw_guess_command(name, err);
     return NULL;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/text.h"
 
 #define HISTORY_LINES 1000
 #define LINE_BYTES_MAX (1u << 20) /* of a script that may be no script at all */
@@ -77,13 +78,20 @@ static size_t count_words(const struct lw_buf *words, size_t *shared)
 
 static void show_words(const struct lw_buf *words)
 {
+    struct lw_buf shown; /* names of files may hold anything */
+
+    lw_buf_init(&shown, 0);
     putchar('\n');
     for (const char *p = words->bytes; *p;) {
         size_t len = strcspn(p, "\n");
 
-        printf("%.*s  ", (int)len, p);
+        lw_text_add_printable(&shown, p, len);
+        lw_buf_add_text(&shown, "  ");
         p += len + 1;
     }
+    if (!shown.failure && shown.len)
+        fwrite(shown.bytes, 1, shown.len, stdout);
+    lw_buf_release(&shown);
     putchar('\n');
     fflush(stdout);
 }

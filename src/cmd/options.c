@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "base/text.h"
 
 /* The words still to be read, and what was made of those before. */
@@ -158,6 +159,12 @@ static bool set_field(struct parser *p, const struct lw_option *option,
     lw_assert(option->offset < p->command->args_size);
     switch (option->kind) {
     case LW_ARG_FLAG: *(bool *)field = true; return true;
+    case LW_ARG_PATH:
+        if (!*text)
+            return lw_fail(p->err, LW_ERR_USAGE, "%s: --%s needs a name (%s), not ''",
+                           p->command->name, option->name, option->arg);
+        *(const char **)field = text;
+        return true;
     case LW_ARG_TEXT: *(const char **)field = text; return true;
     case LW_ARG_COUNT:
         if (!lw_text_u64(text, strlen(text), field))
@@ -209,6 +216,12 @@ static bool take_option(struct parser *p, const struct lw_option *option,
 
 static bool no_such_option(struct parser *p, const char *spelling, const char *close)
 {
+    const struct lw_habit *habit = p->command->habits;
+
+    for (; habit && habit->option; habit++)
+        if (strcmp(habit->option, spelling) == 0)
+            return lw_fail(p->err, LW_ERR_USAGE, "%s: there is no option %s; %s",
+                           p->command->name, spelling, habit->instead);
     if (close)
         return lw_fail(p->err, LW_ERR_USAGE,
                        "%s: there is no option %s; did you mean --%s?",
@@ -225,28 +238,22 @@ static bool parse_long(struct parser *p, const char *word)
     size_t len = equals ? (size_t)(equals - word) : strlen(word);
     char spelling[64]; /* longer than any name we have, so a cut one matches none */
     const struct lw_option *row = p->command->options;
-    const char *close = NULL;
-    size_t closest = 3; /* a suggestion is at most two letters away */
+    struct lw_nearest near;
 
     snprintf(spelling, sizeof(spelling), "%.*s", (int)len, word);
+    lw_nearest_init(&near, spelling + 2);
     for (; row && row->kind != LW_ARG_END; row++) {
-        size_t distance;
-
         if (!row->name)
             continue;
         if (strcmp(row->name, spelling + 2) == 0)
             return take_option(p, row, spelling, equals ? equals + 1 : NULL);
-        distance = lw_text_distance(row->name, spelling + 2);
-        if (distance < closest && distance < strlen(row->name)) {
-            closest = distance;
-            close = row->name;
-        }
+        lw_nearest_offer(&near, row->name);
     }
     if (strcmp(spelling, "--help") == 0) {
         p->parsed->wants_help = true;
         return true;
     }
-    return no_such_option(p, spelling, close);
+    return no_such_option(p, spelling, near.name);
 }
 
 /* WORD is "-abc": flags, the last of which may take the rest as its value. */
@@ -290,8 +297,14 @@ static bool check_operands(const struct parser *p)
     return true;
 }
 
-bool lw_options_parse(const struct lw_command *command, int argc, char **argv,
-                      struct lw_parsed *parsed, struct lw_error *err)
+/* "-" is standard input, and -2 is the run before the latest (or a negative number). */
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && word[1] && word[1 + strspn(word + 1, "0123456789")];
+}
+
+static bool parse_words(const struct lw_command *command, int argc, char **argv,
+                        struct lw_parsed *parsed, struct lw_error *err)
 {
     struct parser p = { command, parsed, argv, argc, 0, err };
     bool options_ended = false;
@@ -307,7 +320,7 @@ bool lw_options_parse(const struct lw_command *command, int argc, char **argv,
     while (p.next < argc) {
         char *word = argv[p.next++];
 
-        if (options_ended || word[0] != '-' || word[1] == '\0') {
+        if (options_ended || !is_option(word)) {
             argv[parsed->operand_count++] = word;
             options_ended |= command->operand_ends_options;
         } else if (strcmp(word, "--") == 0) {
@@ -320,6 +333,16 @@ bool lw_options_parse(const struct lw_command *command, int argc, char **argv,
     }
     argv[parsed->operand_count] = NULL;
     return check_operands(&p);
+}
+
+bool lw_options_parse(const struct lw_command *command, int argc, char **argv,
+                      struct lw_parsed *parsed, struct lw_error *err)
+{
+    if (parse_words(command, argc, argv, parsed, err))
+        return true;
+    if (command->instead && err && err->code == LW_ERR_USAGE)
+        lw_fail(err, LW_ERR_USAGE, "%s", command->instead);
+    return false;
 }
 
 void lw_parsed_release(const struct lw_command *command, struct lw_parsed *parsed)

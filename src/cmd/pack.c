@@ -1,9 +1,13 @@
 /* lapwing pack: one file of a run, to send or keep. */
 
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "cmd/command.h"
+#include "cmd/latest.h"
 #include "lap/run.h"
 
 struct args {
@@ -13,7 +17,7 @@ struct args {
 
 /* clang-format off */
 #define OPT(letter, name, field, arg, help) \
-    { letter, name, LW_ARG_TEXT, offsetof(struct args, field), arg, help }
+    { letter, name, LW_ARG_PATH, offsetof(struct args, field), arg, help }
 
 static const struct lw_option options[] = {
     OPT('o', "output", output, "FILE", "write to FILE instead of NAME" LW_PACK_SUFFIX),
@@ -22,6 +26,24 @@ static const struct lw_option options[] = {
 };
 /* clang-format on */
 
+/* A script wants the name as it is; a terminal must not be steered by it. */
+static bool print_path(const char *path, struct lw_error *err)
+{
+    struct lw_buf shown;
+    bool done;
+
+    lw_buf_init(&shown, 0);
+    if (isatty(STDOUT_FILENO))
+        lw_text_add_printable(&shown, path, strlen(path));
+    else
+        lw_buf_add_text(&shown, path);
+    done = lw_buf_check(&shown, err);
+    if (done)
+        puts(shown.bytes);
+    lw_buf_release(&shown);
+    return done;
+}
+
 static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
     const struct args *a = args;
@@ -29,6 +51,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     struct lw_run source;
     struct lw_buf path;
 
+    if (argc == 0 && !lw_latest_warn(a->folder, err))
+        return LW_EXIT_FAILED;
     lw_buf_init(&path, 0);
     if (!lw_run_open(&source, argc > 0 ? argv[0] : NULL, a->folder, err))
         goto out;
@@ -38,8 +62,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         lw_buf_addf(&path, "%s%s", source.name, LW_PACK_SUFFIX);
     if (!lw_buf_check(&path, err) || !lw_run_pack(&source, path.bytes, err))
         goto out;
-    puts(path.bytes);
-    code = LW_EXIT_DONE;
+    code = print_path(path.bytes, err) ? LW_EXIT_DONE : LW_EXIT_FAILED;
 out:
     lw_run_close(&source);
     lw_buf_release(&path);

@@ -22,6 +22,12 @@
 
 #define COMMIT_NS 300000000ull /* how long git may still take at the end */
 
+/* py-spy has a command of this name. */
+#define INSTEAD \
+    "record is what lapwing.record() starts in a program; from a shell, record a " \
+    "program with 'lapwing run -o FILE.svg train.py', and one that runs already with " \
+    "'lapwing attach -o FILE.svg PID'"
+
 struct args {
     uint64_t pid;
     const char *output;
@@ -37,7 +43,7 @@ static const struct args defaults = { .name = "block", .max_bytes = 2ull << 30 }
 
 static const struct lw_option options[] = {
     OPT(0, "for", LW_ARG_COUNT, pid, "PID", "the process that asks"),
-    OPT('o', "output", LW_ARG_TEXT, output, "RUN", "the folder to make for the run"),
+    OPT('o', "output", LW_ARG_PATH, output, "RUN", "the folder to make for the run"),
     OPT(0, "name", LW_ARG_TEXT, name, "NAME", "name the run after NAME"),
     OPT(0, "max-size", LW_ARG_SIZE, max_bytes, "SIZE",
         "keep the run below SIZE by thinning out its middle (2G)"),
@@ -188,8 +194,7 @@ static int run(const void *arguments, int argc, char **argv, struct lw_error *er
     (void)argc;
     (void)argv;
     if (args->pid == 0 || args->pid > INT_MAX)
-        return lw_usage(err,
-                        "record needs --for PID; it is started by lapwing.record()");
+        return lw_usage(err, "%s", INSTEAD);
     if (!detach(err))
         return err->code == LW_OK ? LW_EXIT_DONE : LW_EXIT_FAILED;
     session = lw_zalloc(1, sizeof(*session), err);
@@ -222,6 +227,7 @@ const struct lw_command lw_cmd_record = {
     .summary = "the recorder that lapwing.record() starts in a program",
     .usage = "lapwing record --for PID [OPTIONS]",
     .is_internal = true,
+    .instead = INSTEAD,
     .args_size = sizeof(struct args),
     .defaults = &defaults,
     .options = options,

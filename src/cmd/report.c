@@ -8,9 +8,13 @@
 #include "analyses/diff.h"
 #include "analyses/ops.h"
 #include "cmd/command.h"
+#include "cmd/guess.h"
 #include "cmd/help.h"
+#include "cmd/latest.h"
+#include "cmd/pager.h"
 #include "cmd/profiles.h"
 #include "cmd/view_args.h"
+#include "model/measure.h"
 #include "readers/reader.h"
 #include "writers/pstats_text.h"
 #include "writers/render.h"
@@ -29,7 +33,8 @@ struct args {
     bool json;
     bool csv;
     bool markdown;
-    unsigned style;     /* enum style */
+    unsigned style; /* enum style */
+    bool pager;
     const char *output; /* NULL: standard output */
 };
 
@@ -42,8 +47,8 @@ static const struct args defaults = { .view = LW_VIEW_ARGS_DEFAULT };
 static const struct lw_option options[] = {
     LW_VIEW_OPTIONS(struct args, view),
     OPT(0, "diff", LW_ARG_FLAG, diff, NULL,
-        "of two profiles, what is more or less in the second, by function; the biggest "
-        "changes first"),
+        "of two profiles, what is more or less in the second, by function, or (steps) by "
+        "phase of a step; the biggest changes first"),
     LW_OPT_HEADING("How it is printed"),
     OPT(0, "json", LW_ARG_FLAG, json, NULL, "as JSON, all rows"),
     OPT(0, "csv", LW_ARG_FLAG, csv, NULL, "as comma-separated values, all rows"),
@@ -52,7 +57,10 @@ static const struct lw_option options[] = {
         "pstats: functions, callers and callees exactly as Python's pstats prints them; "
         "torch: ops as torch's key_averages().table() does, --sort by its words "
         "(self_cpu_time_total ...), --by shape or stack (--depth: of how many functions)"),
-    OPT('o', "output", LW_ARG_TEXT, output, "FILE",
+    OPT(0, "pager", LW_ARG_FLAG, pager, NULL,
+        "on a terminal, all rows through a pager: $LAPWING_PAGER (which then is always "
+        "used), $PAGER or less"),
+    OPT('o', "output", LW_ARG_PATH, output, "FILE",
         "into FILE, whole or not at all; its suffix says the form: .csv, .json, .md, or "
         "of the whole profile .svg and what else export writes"),
     LW_OPT_END
@@ -68,20 +76,27 @@ struct request {
     bool has_view;       /* somebody named it */
     char **restrictions; /* words */
     int restriction_count;
+    bool has_limit;                 /* somebody said how many rows */
+    const char *pager;              /* which shows what is printed; NULL: none */
     const struct lw_writer *writer; /* the output is this whole file; NULL: a view */
 };
 
-/* A word names the first profile if it must (it is "-", or ends as profiles do, or
- * stands before the view), or if it can be nothing else: before the view any file, behind
- * it only what a reader knows, since `report functions train.py` asks for the functions
- * of that file. NEXT is the word behind it, or NULL. */
+/* A word names the first profile if it must (it is "-" or -2, or ends as profiles do, or
+ * stands before the view), or if it can be nothing else: before the view any file, any
+ * beginning of a run's name and any program with a run; behind it only what a reader
+ * knows and whole names, since `report functions train.py` asks for the functions of that
+ * file. NEXT is the word behind it, or NULL. */
 static bool names_first(const struct request *request, const char *word,
                         const char *next, bool *names, struct lw_error *err)
 {
+    unsigned by =
+        request->view ? LW_RUN_BY_NAME | LW_RUN_BY_PLACE : (unsigned)LW_RUN_BY_ALL;
+
     *names =
-        strcmp(word, "-") == 0 || lw_profile_has_suffix(word) ||
+        strcmp(word, "-") == 0 || lw_run_is_place(word) ||
+        lw_profile_has_suffix(word) ||
         (!request->view && (lw_file_exists(word) || (next && lw_analysis_find(next))));
-    return *names || lw_profile_exists(word, names, err);
+    return *names || lw_profile_exists(word, by, names, err);
 }
 
 /* One more profile must end as profiles do, or stand before the view and be one; any
@@ -90,14 +105,15 @@ static bool names_another(const struct request *request, const char *word, bool 
                           struct lw_error *err)
 {
     *names = lw_profile_has_suffix(word);
-    return *names || request->view || lw_profile_exists(word, names, err);
+    return *names || request->view ||
+           lw_profile_exists(word, LW_RUN_BY_NAME | LW_RUN_BY_PLACE, names, err);
 }
 
 /* Put in *NAMES whether WORD is a profile. Fails only without memory. */
 static bool names_profile(const struct request *request, const char *word,
                           const char *next, bool *names, struct lw_error *err)
 {
-    if (request->args->diff || (request->view && request->view->run_pair)) {
+    if (request->args->diff || (request->view && !request->view->run)) {
         *names = request->profile_count < 2;
         return true;
     }
@@ -190,10 +206,10 @@ static bool make_query(const struct request *request, struct lw_query *query,
     if (request->args->style == STYLE_TORCH)
         return make_torch_query(request, query, err);
 
-    if (request->restriction_count > 0 && !request->view->takes_restrictions)
-        return lw_fail(err, LW_ERR_USAGE,
-                       "%s takes no restrictions; %s is neither a view nor a profile",
-                       request->view->name, request->restrictions[0]);
+    if (request->restriction_count > 0 && !request->view->takes_restrictions) {
+        lw_guess_word(request->view->name, request->restrictions[0], err);
+        return false;
+    }
     if (!is_pstats && for_people(request->args))
         usual |= LW_USUAL_ROWS;
     query->how_strip = is_pstats ? LW_STRIP_AS_PSTATS : LW_STRIP_ADD;
@@ -247,12 +263,15 @@ static bool print_as_torch(const struct request *request,
     return done;
 }
 
-static bool print_table(const struct args *args, const struct lw_table *table,
+static bool print_table(const struct request *request, const struct lw_table *table,
                         struct lw_buf *out, struct lw_error *err)
 {
+    const struct args *args = request->args;
     struct lw_render_options plain = { 0 };
     struct lw_render_options shown =
-        args->output ? plain : lw_render_options_for_fd(STDOUT_FILENO);
+        args->output
+            ? plain
+            : lw_pager_look(request->view, request->has_limit, false, request->pager);
 
     if (!lw_table_check(table, err))
         return false;
@@ -273,8 +292,11 @@ static bool print_view(const struct request *request, const struct lw_profile *p
 {
     struct lw_table table = { 0 };
     bool done = request->view->run(profile, query, &table, err) &&
-                print_table(request->args, &table, out, err);
+                lw_guess_check(&table, request->has_view, err);
 
+    if (done)
+        lw_measure_table(profile, &table);
+    done = done && print_table(request, &table, out, err);
     lw_table_release(&table);
     return done;
 }
@@ -335,7 +357,8 @@ static bool answer_pair(const struct request *request, const struct lw_query *qu
     bool done = after && lw_states_take(&parts[0], before, query->states, err) &&
                 lw_states_take(&parts[1], after, query->states, err) &&
                 compare_profiles(request, &parts[0], &parts[1], query, &table, err) &&
-                print_table(request->args, &table, out, err);
+                lw_guess_check(&table, request->has_view, err) &&
+                print_table(request, &table, out, err);
 
     lw_states_release(&parts[0]);
     lw_states_release(&parts[1]);
@@ -390,11 +413,15 @@ static bool choose_form(struct args *args, struct request *request,
     return true;
 }
 
-static bool put_out(const struct args *args, const struct lw_buf *out,
+static bool put_out(const struct request *request, const struct lw_buf *out,
                     struct lw_error *err)
 {
-    if (args->output)
-        return lw_file_replace(args->output, out->bytes, out->len, err);
+    const char *output = request->args->output;
+
+    if (output)
+        return lw_file_replace(output, out->bytes, out->len, err);
+    if (request->pager)
+        return lw_pager_show(request->pager, out, err);
     if (out->len > 0)                            /* pstats may have nothing to say */
         fwrite(out->bytes, 1, out->len, stdout); /* main() sees whether it got out */
     return true;
@@ -402,12 +429,12 @@ static bool put_out(const struct args *args, const struct lw_buf *out,
 
 static bool is_pair(const struct request *request)
 {
-    return request->args->diff || request->view->run_pair;
+    return request->args->diff || !request->view->run;
 }
 
 static bool check_pair(const struct request *request, struct lw_error *err)
 {
-    if (request->view->run_pair)
+    if (!request->view->run)
         return request->profile_count == 2 ||
                lw_fail(err, LW_ERR_USAGE,
                        "%s takes two profiles, before and after: lapwing report %s A B",
@@ -416,8 +443,9 @@ static bool check_pair(const struct request *request, struct lw_error *err)
         return lw_fail(err, LW_ERR_USAGE,
                        "--diff takes two profiles, before and after: lapwing report "
                        "--diff A B");
-    if (request->view != &lw_analysis_functions)
-        return lw_fail(err, LW_ERR_USAGE, "--diff compares functions, but no %s",
+    if (request->view != &lw_analysis_functions && !request->view->run_pair)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "--diff compares functions and steps, but not the view %s",
                        request->view->name);
     if (request->args->style != STYLE_LAPWING)
         return lw_fail(err, LW_ERR_USAGE, "%s prints no differences",
@@ -444,6 +472,13 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
         return LW_EXIT_USAGE;
     if (!choose_form(&form, &request, err))
         return LW_EXIT_USAGE;
+    if (request.profile_count == 0 && !lw_latest_warn(NULL, err))
+        return LW_EXIT_FAILED;
+    request.has_limit = lw_view_args_has_limit(&form.view, request.restrictions,
+                                               (size_t)request.restriction_count);
+    request.pager = form.output ? NULL : lw_pager_choose(form.pager);
+    if (!form.output && for_people(&form) && form.style == STYLE_LAPWING)
+        lw_pager_fit(&form.view, request.view, request.pager);
     lw_query_init(&query);
     lw_buf_init(&out, 0);
     if (request.writer)
@@ -451,7 +486,7 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     else
         done = make_query(&request, &query, err) &&
                (is_pair(&request) ? answer_pair : answer)(&request, &query, &out, err);
-    done = done && put_out(request.args, &out, err);
+    done = done && put_out(&request, &out, err);
     lw_buf_release(&out);
     lw_query_release(&query);
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;
@@ -488,12 +523,15 @@ const struct lw_command lw_cmd_report = {
     .name = "report",
     .summary = "print what a profile says: summary, functions, callers, tree ...",
     .usage = "lapwing report [OPTIONS] [RUN|FILE...] [VIEW] [RESTRICTION...]\n"
-             "lapwing report [OPTIONS] --diff BEFORE AFTER [RESTRICTION...]",
+             "lapwing report [OPTIONS] --diff BEFORE AFTER [VIEW] [RESTRICTION...]",
     .description =
         "Prints one view of a run, or of any file of a known format ('-' is standard "
         "input). Without a run it takes the latest, without a view the summary, or the "
         "overview of a torch trace, or the memory of a snapshot. Several are added up, as pstats' Stats.add() does; "
         "several torch traces, or a folder of them, are the ranks of one job.\n\n"
+        "A run is named by its name or the beginning of it, by 'latest' or -1, by -2 (the "
+        "one before) and so on, or by its program: report train.py is the latest run of "
+        "that.\n\n"
         "A restriction is what pstats takes: a number (the first so many), a fraction "
         "from 0 to 1 (that part of them) or a regular expression (those that match), "
         "each applied to what the one before left.",

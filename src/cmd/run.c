@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cmd/afterwards.h"
 #include "cmd/command.h"
+#include "cmd/run_python.h"
 #include "cmd/torch_windows.h"
 #include "lap/traces.h"
 #include "recorder/commit.h"
@@ -101,8 +102,9 @@ static void choose_collectors(struct args *args)
 /* One run, from the words of the command line to the exit code. */
 struct session {
     struct args args;
-    struct lw_buf torch; /* args.torch as the agent is told it */
-    char **argv;         /* what is started; owned, the words are not */
+    struct lw_buf torch;         /* args.torch as the agent is told it */
+    char **argv;                 /* what is started; owned, the words are not */
+    struct lw_run_python python; /* which runs the script, if we chose it */
     struct lw_afterwards after;
     struct lw_program program;
     struct lw_recorder recorder;
@@ -146,8 +148,8 @@ static bool is_for_python(const char *word)
     return is_program;
 }
 
-/* train.py x -> python3 train.py x; -m train x -> python3 -m train x; anything else as
- * it is. */
+/* train.py x -> PYTHON train.py x; -m train x -> PYTHON -m train x; anything else as it
+ * is. */
 static bool choose_words(struct session *session, int argc, char **words,
                          struct lw_error *err)
 {
@@ -161,8 +163,11 @@ static bool choose_words(struct session *session, int argc, char **words,
     session->argv = lw_zalloc((size_t)argc + 3, sizeof(*session->argv), err);
     if (!session->argv)
         return false;
-    if (by_python)
-        session->argv[count++] = "python3";
+    if (by_python) {
+        if (!lw_run_python_choose(&session->python, lw_run_python_lapwing(), err))
+            return false;
+        session->argv[count++] = session->python.word;
+    }
     if (session->args.is_module)
         session->argv[count++] = "-m";
     for (int i = 0; i < argc; i++)
@@ -244,7 +249,7 @@ static void work(struct session *session, uint64_t deadline_ns)
 {
     struct pollfd polls[] = {
         { session->recorder.fd, POLLIN, 0 },
-        { session->program.signal_fd, POLLIN, 0 },
+        { session->program.fd, POLLIN, 0 },
         { session->commit.fd, POLLIN, 0 }, /* -1: poll() passes over it */
     };
     uint64_t now_ns = lw_clock_ns();
@@ -302,6 +307,23 @@ static void record(struct session *session)
         lw_afterwards_say(&session->after, err.text);
 }
 
+/* A script that fails at once often lacks a package that another Python has, and which
+ * one it got is nowhere in its traceback. */
+static void say_which_python(const struct session *session, const char *script)
+{
+    const struct lw_run_python *python = &session->python;
+    char *path;
+
+    if (!python->word || lw_program_exit_code(&session->program) != LW_EXIT_FAILED)
+        return;
+    path = lw_program_find(python->word, NULL);
+    lw_afterwards_sayf(&session->after,
+                       "%s ran with %s (%s); another is named: lapwing run PYTHON %s%s",
+                       lw_text_basename(script), path ? path : python->word,
+                       python->why, session->args.is_module ? "-m " : "", script);
+    lw_free(path);
+}
+
 static int run_session(struct session *session, int argc, char **words,
                        struct lw_error *err)
 {
@@ -321,6 +343,7 @@ static int run_session(struct session *session, int argc, char **words,
     record(session);
     lw_afterwards_show(&session->after, &session->recorder,
                        explain_silence(session, silence, sizeof(silence)));
+    say_which_python(session, words[0]);
     return lw_program_exit_code(&session->program);
 }
 
@@ -359,6 +382,7 @@ static int run(const void *given, int argc, char **argv, struct lw_error *err)
         lw_commit_release(&session->commit);
         lw_recorder_release(&session->recorder);
         lw_free(session->argv);
+        lw_run_python_release(&session->python);
         lw_afterwards_release(&session->after);
         lw_program_die_alike(&session->program);
         lw_program_release(&session->program);
@@ -376,8 +400,9 @@ const struct lw_command lw_cmd_run = {
              "lapwing run [OPTIONS] [--] COMMAND [ARGUMENTS...]",
     .description =
         "Starts the program, records every Python process in it (children too), and "
-        "gives back its exit code. A script or module runs with the python3 on PATH; any "
-        "other command line runs as it is.\n\n"
+        "gives back its exit code. A script or module runs with the Python of the active "
+        "virtualenv (VIRTUAL_ENV), else of the virtualenv that this lapwing is in, else "
+        "with python3 on PATH; any other command line runs as it is.\n\n"
         "  lapwing run train.py --epochs 3\n"
         "  lapwing run -m package.train\n"
         "  lapwing run -- torchrun --nproc-per-node 2 train.py\n\n"

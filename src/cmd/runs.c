@@ -6,8 +6,10 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/text.h"
 #include "cmd/command.h"
 #include "lap/run.h"
+#include "lap/run_find.h"
 #include "model/table.h"
 #include "writers/render.h"
 
@@ -22,7 +24,7 @@ struct args {
     { 0, name, kind, offsetof(struct args, field), arg, help }
 
 static const struct lw_option options[] = {
-    OPT("in", LW_ARG_TEXT, folder, "FOLDER", "the runs in FOLDER, not " LW_RUNS_FOLDER),
+    OPT("in", LW_ARG_PATH, folder, "FOLDER", "the runs in FOLDER, not " LW_RUNS_FOLDER),
     OPT("json", LW_ARG_FLAG, json, NULL, "print JSON"),
     OPT("csv", LW_ARG_FLAG, csv, NULL, "print comma-separated values"),
     LW_OPT_END
@@ -143,6 +145,49 @@ out:
     return done;
 }
 
+/* A program's name means its latest run elsewhere, but somebody who removes "train" may
+ * think of all of them, or of another. */
+static bool check_word(const struct args *args, const char *word, struct lw_error *err)
+{
+    unsigned plain = LW_RUN_BY_NAME | LW_RUN_BY_PLACE | LW_RUN_BY_START;
+    char *path = NULL, *loose = NULL;
+    bool done =
+        lw_file_exists(word) || lw_run_find(word, args->folder, plain, &path, err);
+
+    if (done && !path && !(lw_file_exists(word) && !lw_run_is_program(word))) {
+        done = lw_run_find(word, args->folder, LW_RUN_BY_PROGRAM, &loose, err);
+        if (done && loose)
+            done =
+                lw_fail(err, LW_ERR_USAGE,
+                        "%s is a program, not a run: nothing was removed; its latest "
+                        "run is %s",
+                        word, loose);
+    }
+    lw_free(path);
+    lw_free(loose);
+    return done;
+}
+
+/* Which run it was, where another word than its name stood for it. */
+static bool say_removed(const struct lw_run *run, const char *word,
+                        struct lw_error *err)
+{
+    struct lw_buf line;
+    bool done = true;
+
+    if (strncmp(lw_text_basename(word), run->name, strlen(run->name)) == 0 ||
+        lw_text_ends(word, "/"))
+        return true;
+    lw_buf_init(&line, 0);
+    lw_buf_add_text(&line, "removed ");
+    lw_text_add_printable(&line, run->name, strlen(run->name));
+    done = lw_buf_check(&line, err);
+    if (done)
+        puts(line.bytes);
+    lw_buf_release(&line);
+    return done;
+}
+
 /* A name that is not there keeps all the others from being removed: it is more often
  * a slip than a wish. */
 static bool remove_runs(const struct args *args, int count, char **names,
@@ -152,12 +197,12 @@ static bool remove_runs(const struct args *args, int count, char **names,
     int opened = 0;
     bool done = runs != NULL;
 
-    while (done && opened < count) {
+    while (done && opened < count && (done = check_word(args, names[opened], err))) {
         done = lw_run_open(&runs[opened], names[opened], args->folder, err);
         opened++;
     }
     for (int i = 0; done && i < count; i++)
-        done = lw_run_remove(&runs[i], err);
+        done = lw_run_remove(&runs[i], err) && say_removed(&runs[i], names[i], err);
     for (int i = 0; i < opened; i++)
         lw_run_close(&runs[i]);
     lw_free(runs);
@@ -187,7 +232,10 @@ const struct lw_command lw_cmd_runs = {
         "Lists the runs, oldest first: when each started, how long it took, how much "
         "disk it takes, the git commit (with a + if the tree held changes), how it "
         "ended and what was run. 'cut off' is a run whose recorder was killed: what it "
-        "wrote can be read.",
+        "wrote can be read.\n\n"
+        "Wherever a run is asked for, its name will do, the beginning of it, 'latest' or "
+        "-1, -2 (the one before) and so on, or its program (its latest run), which 'rm' "
+        "does not take.",
     .args_size = sizeof(struct args),
     .options = options,
     .operands_max = LW_ANY_NUMBER,

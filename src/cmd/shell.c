@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "cmd/command.h"
+#include "cmd/latest.h"
 #include "cmd/lines.h"
 #include "cmd/profiles.h"
 #include "cmd/shell_view.h"
@@ -43,21 +44,29 @@ struct word {
     const char *help;
 };
 
-/* Print why something failed and go on, unless memory ran out. */
-static bool go_on(const struct lw_error *why, struct lw_error *err)
+/* Print a line with a name in it that came from a person or a file. Fails only without
+ * memory. */
+static bool say(struct lw_error *err, const char *before, const char *name)
 {
     struct lw_buf line;
     bool done;
 
-    if (why->code == LW_ERR_NOMEM)
-        return lw_fail(err, LW_ERR_NOMEM, "%s", why->text);
     lw_buf_init(&line, 0);
-    lw_text_add_printable(&line, why->text, strlen(why->text));
+    lw_buf_add_text(&line, before);
+    lw_text_add_printable(&line, name, strlen(name));
     done = lw_buf_check(&line, err);
     if (done)
         puts(line.bytes);
     lw_buf_release(&line);
     return done;
+}
+
+/* Print why something failed and go on, unless memory ran out. */
+static bool go_on(const struct lw_error *why, struct lw_error *err)
+{
+    if (why->code == LW_ERR_NOMEM)
+        return lw_fail(err, LW_ERR_NOMEM, "%s", why->text);
+    return say(err, "", why->text);
 }
 
 static bool is_loaded(const struct session *session)
@@ -88,7 +97,7 @@ static bool find_fault(const char *name, int *fault, struct lw_error *err)
     *fault = access(name, R_OK) == 0 ? 0 : errno;
     if (*fault == 0 || !*name)
         return true;
-    if (!lw_profile_exists(name, &exists, err))
+    if (!lw_profile_exists(name, LW_RUN_BY_ALL, &exists, err))
         return false;
     if (exists)
         *fault = 0;
@@ -213,16 +222,15 @@ static bool add_profile(struct session *session, const char *name,
 /* As Python words an OSError. */
 static bool say_missing(const char *name, int error, struct lw_error *err)
 {
-    struct lw_buf quoted;
+    struct lw_buf text;
     bool done;
 
-    lw_buf_init(&quoted, 0);
-    lw_pstats_add_repr(&quoted, name);
-    done = lw_buf_check(&quoted, err);
-    if (done)
-        printf("Failed to load statistics for %s: [Errno %d] %s: %s\n", name, error,
-               strerror(error), quoted.bytes);
-    lw_buf_release(&quoted);
+    lw_buf_init(&text, 0);
+    lw_buf_addf(&text, "%s: [Errno %d] %s: ", name, error, strerror(error));
+    lw_pstats_add_repr(&text, name);
+    done = lw_buf_check(&text, err) &&
+           say(err, "Failed to load statistics for ", text.bytes);
+    lw_buf_release(&text);
     return done;
 }
 
@@ -496,7 +504,6 @@ static bool do_help(struct session *session, char *arg, struct lw_error *err)
     const struct lw_analysis *view = find_view(arg);
 
     (void)session;
-    (void)err;
     if (!*arg)
         print_topics();
     else if (word)
@@ -507,7 +514,7 @@ static bool do_help(struct session *session, char *arg, struct lw_error *err)
                view->summary, view->takes_restrictions ? ARGUMENTS_HELP "\n" : "",
                view->name);
     else
-        printf("*** No help on %s\n", arg);
+        return say(err, "*** No help on ", arg);
     return true;
 }
 
@@ -540,10 +547,8 @@ static bool do_line(struct session *session, char *line, struct lw_error *err)
     snprintf(name, sizeof(name), "%.*s", (int)len, line);
     word = find_word(name);
     view = find_view(name);
-    if (!word && !view) {
-        printf("*** Unknown syntax: %s\n", line);
-        return true;
-    }
+    if (!word && !view)
+        return say(err, "*** Unknown syntax: ", line);
     arg = strip_space(line + len);
     return word ? word->run(session, arg, err) : show_view(session, view, arg, err);
 }
@@ -555,10 +560,8 @@ static bool do_input(struct session *session, char *input, struct lw_error *err)
     struct lw_buf copy;
     bool done;
 
-    if (line[0] == '!') {
-        printf("*** Unknown syntax: %s\n", line);
-        return true;
-    }
+    if (line[0] == '!')
+        return say(err, "*** Unknown syntax: ", line);
     if (*line) {
         lw_buf_reset(&session->last);
         lw_buf_addf(&session->last, "%s%s", line[0] == '?' ? "help " : "",
@@ -659,7 +662,7 @@ static bool read_first(struct session *session, int argc, char **argv,
                        struct lw_error *err)
 {
     if (argc == 0)
-        return read_latest(session, err);
+        return lw_latest_warn(NULL, err) && read_latest(session, err);
     if (!read_profile(session, argv[0], err))
         return false;
     for (int i = 1; i < argc; i++)
@@ -679,7 +682,8 @@ static bool serve(struct session *session, struct lw_lines *lines, struct lw_err
         char *line = NULL;
 
         lw_buf_reset(&prompt);
-        lw_buf_addf(&prompt, "%s%% ", session->name.len ? session->name.bytes : "");
+        lw_text_add_printable(&prompt, session->name.bytes, session->name.len);
+        lw_buf_add_text(&prompt, "% ");
         done = lw_buf_check(&prompt, err) &&
                lw_lines_read(lines, prompt.bytes, &line, err) &&
                do_input(session, line ? line : end, err);

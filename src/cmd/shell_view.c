@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "cmd/guess.h"
 #include "cmd/help.h"
 #include "cmd/options.h"
+#include "cmd/pager.h"
 #include "cmd/view_args.h"
 #include "writers/render.h"
 
@@ -70,21 +72,25 @@ static void init_command(struct view_command *line, const struct lw_analysis *vi
 }
 
 static bool print_view(const struct lw_profile *profile, const struct lw_analysis *view,
-                       const struct lw_query *query, struct lw_error *err)
+                       const struct lw_query *query, bool has_limit,
+                       struct lw_error *err)
 {
-    struct lw_render_options options = lw_render_options_for_fd(STDOUT_FILENO);
+    const char *pager = lw_pager_choose(false);
+    struct lw_render_options options = lw_pager_look(view, has_limit, true, pager);
     struct lw_table table = { 0 };
     struct lw_buf out;
     bool done;
 
     lw_buf_init(&out, 0);
     done = lw_analysis_run(view, profile, query, &table, err) &&
-           lw_table_check(&table, err);
+           lw_guess_check(&table, true, err) && lw_table_check(&table, err);
     if (done) {
         lw_render_text(&table, &options, &out);
         done = lw_buf_check(&out, err);
     }
-    if (done)
+    if (done && pager)
+        done = lw_pager_show(pager, &out, err);
+    else if (done)
         fwrite(out.bytes, 1, out.len, stdout);
     lw_table_release(&table);
     lw_buf_release(&out);
@@ -95,19 +101,23 @@ static bool ask_view(const struct lw_profile *profile, const struct lw_analysis 
                      const struct lw_shell_order *order, const struct lw_parsed *parsed,
                      struct lw_error *err)
 {
-    const struct lw_view_args *args = &((const struct view_line *)parsed->args)->view;
+    struct lw_view_args args = ((const struct view_line *)parsed->args)->view;
+    bool has_limit =
+        lw_view_args_has_limit(&args, parsed->operands, (size_t)parsed->operand_count);
     struct lw_query query;
     bool done;
 
+    lw_pager_fit(&args, view, lw_pager_choose(false));
     lw_query_init(&query);
-    if (args->sort.count == 0 && view->sort)
+    if (args.sort.count == 0 && view->sort)
         lw_shell_set_order(order, &query);
     query.strip = order->strip;
     query.how_strip = LW_STRIP_ADD;
     query.in_shell = true;
-    done = lw_view_args_ask(args, view, parsed->operands, (size_t)parsed->operand_count,
-                            LW_USUAL_ORDER | LW_USUAL_ROWS, &query, err) &&
-           print_view(profile, view, &query, err);
+    done =
+        lw_view_args_ask(&args, view, parsed->operands, (size_t)parsed->operand_count,
+                         LW_USUAL_ORDER | LW_USUAL_ROWS, &query, err) &&
+        print_view(profile, view, &query, has_limit, err);
     lw_query_release(&query);
     return done;
 }

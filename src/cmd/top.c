@@ -231,8 +231,16 @@ static void explain(struct lw_help *help)
         lw_help_row(help, key->keys, key->help);
 }
 
+/* py-spy's. */
+static const struct lw_habit habits[] = {
+    { "--pid", "name the process itself: lapwing top PID" },
+    { "-p", "name the process itself: lapwing top PID" },
+    { NULL, NULL },
+};
+
 const struct lw_command lw_cmd_top = {
     .name = "top",
+    .habits = habits,
     .summary = "show what running processes do, live",
     .usage = "lapwing top [OPTIONS] PID...",
     .description =

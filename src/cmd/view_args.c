@@ -46,6 +46,7 @@ static bool add_restrictions(const struct lw_view_args *args,
                              struct lw_error *err)
 {
     bool has_limit = args->limit != LW_NO_LIMIT;
+    uint64_t rows = view->usual_rows;
 
     if (args->mine && !lw_query_add_mine(query, err))
         return false;
@@ -64,8 +65,10 @@ static bool add_restrictions(const struct lw_view_args *args,
         return lw_fail(err, LW_ERR_USAGE, "%s takes no restrictions", view->name);
     if (args->limit != LW_NO_LIMIT && args->limit > 0)
         return lw_query_add_count(query, (int64_t)(args->limit & INT64_MAX), err);
-    if (!has_limit && view->usual_rows && usual & LW_USUAL_ROWS)
-        return lw_query_add_count(query, (int64_t)view->usual_rows, err);
+    if (args->screen_rows && args->screen_rows < rows)
+        rows = args->screen_rows;
+    if (!has_limit && rows && usual & LW_USUAL_ROWS)
+        return lw_query_add_count(query, (int64_t)rows, err);
     return true;
 }
 
@@ -125,6 +128,17 @@ bool lw_view_args_ask(const struct lw_view_args *args, const struct lw_analysis 
            add_sorting(args, view, usual, query, err) &&
            add_trace_args(args, view, query, err) &&
            add_restrictions(args, view, words, count, usual, query, err);
+}
+
+bool lw_view_args_has_limit(const struct lw_view_args *args, char *const *words,
+                            size_t count)
+{
+    bool has_limit = args->limit != LW_NO_LIMIT;
+    double number;
+
+    for (size_t i = 0; i < count && !has_limit; i++)
+        has_limit = lw_text_double(words[i], strlen(words[i]), &number);
+    return has_limit;
 }
 
 bool lw_view_args_given(const struct lw_view_args *args)

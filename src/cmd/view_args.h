@@ -26,6 +26,7 @@ struct lw_view_args {
     const char *rank;
     unsigned compat; /* enum lw_compat */
     const char *range;
+    uint64_t screen_rows; /* no option: so many of the usual rows fit; 0: any */
 };
 
 /* clang-format off */
@@ -35,9 +36,9 @@ struct lw_view_args {
 #define LW_VIEW_OPTIONS(type, member) \
     LW_OPT_HEADING("Which functions, and in what order"), \
     { 's', "sort", LW_ARG_LIST, offsetof(type, member.sort), "KEY", \
-      "sort by KEY: calls, cumulative, file, line, module, name, nfl, pcalls, stdname " \
-      "or time (pstats' abbreviations work); again for equal ones. Views of a torch " \
-      "trace: by one of their columns" }, \
+      "sort by KEY: calls, cumulative (total), file, line, module, name, nfl, pcalls, " \
+      "stdname or time (self); pstats' abbreviations work; again for equal ones. Views " \
+      "of a torch trace: by one of their columns" }, \
     { 'r', "reverse", LW_ARG_FLAG, offsetof(type, member.reverse), NULL, \
       "turn the order round" }, \
     { 'm', "mine", LW_ARG_FLAG, offsetof(type, member.mine), NULL, \
@@ -90,6 +91,10 @@ enum lw_usual {
 bool lw_view_args_ask(const struct lw_view_args *args, const struct lw_analysis *view,
                       char *const *words, size_t count, unsigned usual,
                       struct lw_query *query, struct lw_error *err) LW_MUST_CHECK;
+
+/* Was it said how many rows there are to be, by --limit or by one of the words? */
+bool lw_view_args_has_limit(const struct lw_view_args *args, char *const *words,
+                            size_t count);
 
 /* Was anything asked at all? */
 bool lw_view_args_given(const struct lw_view_args *args);

@@ -170,6 +170,36 @@ static bool make_header(unsigned char *header, const struct lw_run *run,
     return true;
 }
 
+static bool is_segment(const struct lw_run_file *file)
+{
+    uint32_t process, segment;
+
+    return lw_segment_parse_name(file->name, &process, &segment);
+}
+
+/* A segment that the recorder has just made has no head yet. */
+static bool is_about_to_come(const struct lw_run *run, const struct lw_run_file *file,
+                             const struct lw_file_view *view)
+{
+    return run->info.state == LW_RUN_RUNNING && is_segment(file) && view->len == 0;
+}
+
+/* What is sent to somebody is what its name says, not a file that was put in its place. */
+static bool check_content(const struct lw_run *run, const struct lw_run_file *file,
+                          const struct lw_file_view *view, struct lw_error *err)
+{
+    struct lw_segment_head head;
+    struct lw_error why = { LW_OK, "" };
+
+    if (!is_segment(file) || lw_segment_head_get(&head, view->bytes, view->len, &why) ||
+        why.code == LW_ERR_UNSUPPORTED) /* a later version's */
+        return true;
+    return lw_fail(err, LW_ERR_FORMAT,
+                   "%s/%s is not a segment of a run: take it out of the folder to pack "
+                   "the others",
+                   run->path, file->name);
+}
+
 static bool write_file(int fd, const struct lw_run *run, const struct lw_run_file *file,
                        const char *path, struct lw_error *err)
 {
@@ -180,7 +210,12 @@ static bool write_file(int fd, const struct lw_run *run, const struct lw_run_fil
 
     if (!lw_run_view(run, file, &view, err))
         return false;
-    done = make_header(header, run, file, view.len, err);
+    if (is_about_to_come(run, file, &view)) {
+        lw_file_close(&view);
+        return true;
+    }
+    done = check_content(run, file, &view, err) &&
+           make_header(header, run, file, view.len, err);
     if (done) {
         done = lw_file_write_fd(fd, header, BLOCK) &&
                lw_file_write_fd(fd, view.bytes, view.len) &&

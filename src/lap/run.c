@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "lap/chunk.h"
 #include "lap/pack.h"
+#include "lap/run_find.h"
 #include "lap/traces.h"
 
 #define RESERVE_NAME "reserve"
@@ -31,6 +32,7 @@ static void init(struct lw_run *run)
 {
     memset(run, 0, sizeof(*run));
     run->reserve_fd = -1;
+    run->folder = LW_FOLDER_CLOSED;
     lw_run_info_init(&run->info);
     lw_arena_init(&run->names);
 }
@@ -38,13 +40,10 @@ static void init(struct lw_run *run)
 void lw_run_close(struct lw_run *run)
 {
     if (run->reserve_fd >= 0) {
-        char *reserve = lw_path_join(run->path, RESERVE_NAME, NULL);
-
-        if (reserve)
-            unlink(reserve);
-        lw_free(reserve);
+        unlinkat(run->folder.fd, RESERVE_NAME, 0);
         close(run->reserve_fd);
     }
+    lw_folder_close(&run->folder);
     lw_run_info_release(&run->info);
     lw_arena_release(&run->names);
     lw_file_close(&run->pack);
@@ -77,18 +76,26 @@ static bool set_path(struct lw_run *run, const char *path, struct lw_error *err)
 
 /* Making */
 
+/* Is the folder, which was just made at its path, ours? A file that we make in it has our
+ * owner; those of a file system that names others have the same owner as well. */
+static bool is_our_own(const struct lw_run *run)
+{
+    struct stat folder, file;
+
+    return fstat(run->folder.fd, &folder) == 0 && fstat(run->reserve_fd, &file) == 0 &&
+           folder.st_uid == file.st_uid;
+}
+
 static bool make_reserve(struct lw_run *run, struct lw_error *err)
 {
-    char *path = lw_path_join(run->path, RESERVE_NAME, err);
-
-    if (!path)
-        return false;
-    run->reserve_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    run->reserve_fd = openat(run->folder.fd, RESERVE_NAME,
+                             O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (run->reserve_fd < 0)
-        lw_fail_errno(err, "cannot write %s", path);
-    lw_free(path);
-    if (run->reserve_fd < 0)
-        return false;
+        return lw_fail_errno(err, "cannot write %s/" RESERVE_NAME, run->path);
+    if (!is_our_own(run))
+        return lw_fail(err, LW_ERR_IO,
+                       "%s is another user's folder: record into one of yours (-o)",
+                       run->path);
     /* On a file system that has no locks, or no way to reserve, there is none. */
     flock(run->reserve_fd, LOCK_EX | LOCK_NB);
     if (fallocate(run->reserve_fd, 0, 0, RESERVE_BYTES) == 0 || errno != ENOSPC)
@@ -118,6 +125,22 @@ static bool make_parents(const char *path, struct lw_error *err)
     done = lw_file_make_folders(parent, err);
     lw_free(parent);
     return done;
+}
+
+/* The folder at the run's path, which was made just now, and is no link. */
+static bool hold_folder(struct lw_run *run, struct lw_error *err)
+{
+    int fd = open(run->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return lw_fail_errno(err, "cannot open the folder %s", run->path);
+    run->folder.path = lw_copy_text(run->path, strlen(run->path), err);
+    if (!run->folder.path) {
+        close(fd);
+        return false;
+    }
+    run->folder.fd = fd;
+    return true;
 }
 
 static bool make_named(struct lw_run *run, const char *path, struct lw_error *err)
@@ -215,21 +238,18 @@ bool lw_run_create(struct lw_run *run, const char *path, const char *runs,
     init(run);
     done = path ? make_named(run, path, err)
                 : make_dated(run, runs ? runs : LW_RUNS_FOLDER, program, err);
-    return done && make_reserve(run, err);
+    return done && hold_folder(run, err) && make_reserve(run, err);
 }
 
 bool lw_run_save(struct lw_run *run, struct lw_error *err)
 {
-    char *path = lw_path_join(run->path, "run.json", err);
     struct lw_buf text = { 0 };
     bool done;
 
-    if (!path)
-        return false;
     lw_run_info_write(&run->info, &text);
-    done = lw_buf_check(&text, err) && lw_file_replace(path, text.bytes, text.len, err);
+    done = lw_buf_check(&text, err) &&
+           lw_folder_replace(&run->folder, "run.json", text.bytes, text.len, err);
     lw_buf_release(&text);
-    lw_free(path);
     return done;
 }
 
@@ -280,10 +300,11 @@ static bool list_files(struct lw_run *run, DIR *folder, const char *prefix,
         lw_buf_addf(&name, "%s%s", prefix, entry->d_name);
         done = lw_buf_check(&name, err);
         if (!done || !is_run_file(name.bytes) ||
-            fstatat(dirfd(folder), entry->d_name, &about, 0) < 0 ||
-            !S_ISREG(about.st_mode))
+            fstatat(dirfd(folder), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        done = add_file(run, name.bytes, (uint64_t)about.st_size, err);
+        /* A link, a pipe or a device is no file of a run: whoever opens it says so. */
+        done = add_file(run, name.bytes,
+                        S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0, err);
     }
     lw_buf_release(&name);
     return done;
@@ -324,7 +345,9 @@ static bool has_recorder(const struct lw_run *run)
 {
     int folder =
         run->is_packed ? -1 : open(run->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = folder < 0 ? -1 : openat(folder, RESERVE_NAME, O_RDONLY | O_CLOEXEC);
+    int fd = folder < 0 ? -1
+                        : openat(folder, RESERVE_NAME,
+                                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 
     if (fd >= 0)
@@ -414,73 +437,47 @@ bool lw_run_open_bytes(struct lw_run *run, const void *bytes, size_t len,
     return open_packed(run, err);
 }
 
-/* "RUNS/NAME", with the suffix it needs to be there; caller frees. NULL: no such. */
-static char *find_named(const char *runs, const char *name, struct lw_error *err)
-{
-    static const char *const suffixes[] = { "", LW_RUN_SUFFIX, LW_PACK_SUFFIX };
-    struct lw_buf path = { 0 };
-
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++) {
-        lw_buf_reset(&path);
-        lw_buf_addf(&path, "%s/%s%s", runs, name, suffixes[i]);
-        if (!lw_buf_check(&path, err))
-            break;
-        if (lw_file_exists(path.bytes))
-            return path.bytes;
-    }
-    if (!path.failure)
-        lw_fail(err, LW_ERR_USAGE, "there is no run %s here or in %s", name, runs);
-    lw_buf_release(&path);
-    return NULL;
-}
-
-static char *find_latest(const char *runs, struct lw_error *err)
-{
-    struct lw_run_list list;
-    char *path = NULL;
-
-    if (lw_run_list_read(&list, runs, err)) {
-        if (list.count)
-            path = lw_copy_text(list.runs[list.count - 1].path,
-                                strlen(list.runs[list.count - 1].path), err);
-        else
-            lw_fail(err, LW_ERR_USAGE,
-                    "there is no run in %s yet: make one with "
-                    "`lapwing run`",
-                    runs);
-    }
-    lw_run_list_release(&list);
-    return path;
-}
-
 bool lw_run_open(struct lw_run *run, const char *name, const char *runs,
                  struct lw_error *err)
 {
+    bool is_file = name && lw_file_exists(name);
     char *found = NULL;
-    bool done;
+    bool done = true;
 
     init(run);
-    if (!runs)
-        runs = LW_RUNS_FOLDER;
-    if (!name)
-        found = find_latest(runs, err);
-    else if (!lw_file_exists(name))
-        found = find_named(runs, name, err);
-    if (!found && (!name || !lw_file_exists(name)))
-        return false;
-    done = open_path(run, found ? found : name, err);
+    if (!is_file)
+        done = lw_run_find(name ? name : "latest", runs, LW_RUN_BY_ALL, &found, err);
+    else if (lw_run_is_program(name))
+        done = lw_run_find(name, runs, LW_RUN_BY_PROGRAM, &found, err);
+    if (done && !found && !is_file)
+        done = lw_run_fail_missing(name, runs, err);
+    done = done && open_path(run, found ? found : name, err);
     lw_free(found);
     return done;
+}
+
+/* Is NAME a segment that nobody writes any more? */
+static bool is_sealed(const struct lw_folder *folder, const char *name)
+{
+    unsigned char bytes[LW_SEGMENT_HEAD_BYTES];
+    struct lw_segment_head head = { 0 };
+    struct stat about;
+    int fd = lw_folder_find(folder, name, &about, NULL);
+    bool sealed = fd >= 0 &&
+                  pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
+                  lw_segment_head_get(&head, bytes, sizeof(bytes), NULL) &&
+                  head.flags & LW_SEGMENT_SEALED;
+
+    if (fd >= 0)
+        close(fd);
+    return sealed;
 }
 
 bool lw_run_view(const struct lw_run *run, const struct lw_run_file *file,
                  struct lw_file_view *view, struct lw_error *err)
 {
-    unsigned char bytes[LW_SEGMENT_HEAD_BYTES];
-    struct lw_segment_head head = { 0 };
-    char *path;
+    struct lw_folder folder;
     bool done;
-    int fd;
 
     memset(view, 0, sizeof(*view));
     if (run->is_packed) {
@@ -488,23 +485,14 @@ bool lw_run_view(const struct lw_run *run, const struct lw_run_file *file,
         view->len = (size_t)file->bytes;
         return true;
     }
-    path = lw_path_join(run->path, file->name, err);
-    if (!path)
+    if (!lw_folder_open(&folder, run->path, err))
         return false;
-    if (lw_trace_is_name(file->name)) { /* whole, and only ever replaced */
-        done = lw_file_open(view, path, err);
-        lw_free(path);
-        return done;
-    }
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    done = fd >= 0 && pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
-           lw_segment_head_get(&head, bytes, sizeof(bytes), NULL);
-    if (fd >= 0)
-        close(fd);
-    /* A sealed file can only be replaced, so its mapping cannot be cut short. */
-    done = done && head.flags & LW_SEGMENT_SEALED ? lw_file_open(view, path, err)
-                                                  : lw_file_read(view, path, 0, err);
-    lw_free(path);
+    /* A trace is whole, and a sealed segment too; both can only be replaced, so their
+     * mapping cannot be cut short. */
+    done = lw_trace_is_name(file->name) || is_sealed(&folder, file->name)
+               ? lw_folder_map(view, &folder, file->name, err)
+               : lw_folder_read(view, &folder, file->name, 0, err);
+    lw_folder_close(&folder);
     return done;
 }
 

@@ -15,7 +15,7 @@
 #define LW_LAP_RUN_H
 
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/folder.h"
 
 #define LW_RUNS_FOLDER ".lapwing/runs" /* where runs are unless said otherwise */
 #define LW_RUN_SUFFIX ".lap"
@@ -104,6 +104,8 @@ struct lw_run {
     bool has_info;            /* run.json was there and whole */
     struct lw_file_view pack; /* the packed file, mapped */
     int reserve_fd;           /* of the recorder's own; -1: none */
+    struct lw_folder folder;  /* likewise: what it writes goes below this, wherever the
+                                 path has come to lead; of a run that was opened: closed */
 };
 
 /* Make a new run for a recorder: the folder PATH (which must not be there, or be
@@ -120,8 +122,8 @@ void lw_run_free_reserve(struct lw_run *run);
 /* Release; of a created run also end the lock and remove the reserve. */
 void lw_run_close(struct lw_run *run);
 
-/* Open a run to read it: NAME is a folder, a packed file, or the name of one in RUNS
- * (with or without suffix); NULL is the latest there. RUNS NULL: LW_RUNS_FOLDER. A run
+/* Open a run to read it: NAME is a folder, a packed file, or what means one in RUNS
+ * (run_find.h); NULL is the latest there. RUNS NULL: LW_RUNS_FOLDER. A run
  * without (or with a broken) run.json opens if it has segments. */
 bool lw_run_open(struct lw_run *run, const char *name, const char *runs,
                  struct lw_error *err) LW_MUST_CHECK;

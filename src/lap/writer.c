@@ -347,7 +347,8 @@ bool lw_lap_writer_close(struct lw_lap_writer *w, struct lw_error *err)
             break;
     }
     lw_writer_wait_for_sealing(w);
-    close(w->fd);
+    if (w->fd >= 0)
+        close(w->fd);
     w->fd = -1;
     how = lw_writer_how_to_seal(w);
     /* As with any other segment, that it cannot be sealed costs space only. */

@@ -44,6 +44,22 @@ static bool write_at(int fd, const void *bytes, size_t len, uint64_t at)
     return true;
 }
 
+/* The segment stays open as long as descriptors are plentiful. */
+static void close_if_scarce(struct lw_lap_writer *w)
+{
+    if (!lw_file_is_scarce(w->fd))
+        return;
+    close(w->fd);
+    w->fd = -1;
+}
+
+static bool open_again(struct lw_lap_writer *w, struct lw_error *err)
+{
+    if (w->fd < 0)
+        w->fd = open(w->path, O_RDWR | O_CLOEXEC);
+    return w->fd >= 0 || lw_fail_errno(err, "cannot write %s", w->path);
+}
+
 bool lw_writer_start_segment(struct lw_lap_writer *w, uint32_t segment,
                              struct lw_error *err)
 {
@@ -88,6 +104,7 @@ bool lw_writer_start_segment(struct lw_lap_writer *w, uint32_t segment,
         w->metas[i].is_new = true;
     for (size_t i = 0; i < w->thread_count; i++)
         w->threads[i].is_new = true;
+    close_if_scarce(w);
     return true;
 }
 
@@ -256,6 +273,8 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
     if (!emit->out.len)
         return true;
 
+    if (!open_again(w, err))
+        return false;
     if (!write_at(w->fd, emit->out.bytes, emit->out.len, w->file_bytes)) {
         w->failure = errno;
         w->failed_bytes = emit->out.len;
@@ -266,6 +285,7 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
             ;
         return false;
     }
+    close_if_scarce(w);
     w->failure = 0;
     w->file_bytes += emit->out.len;
     w->strings_written = strings;
@@ -284,9 +304,10 @@ bool lw_writer_flush_now(struct lw_lap_writer *w, struct lw_error *err)
 
 /* Would the disk take what it did not last time? Asked before encoding it all again,
  * which takes long enough for rings to run over. File systems that cannot tell: yes. */
-static bool has_room(const struct lw_lap_writer *w)
+static bool has_room(struct lw_lap_writer *w)
 {
-    return fallocate(w->fd, FALLOC_FL_KEEP_SIZE, (off_t)w->file_bytes,
+    return !open_again(w, NULL) ||
+           fallocate(w->fd, FALLOC_FL_KEEP_SIZE, (off_t)w->file_bytes,
                      (off_t)w->failed_bytes) == 0 ||
            (errno != ENOSPC && errno != EDQUOT);
 }

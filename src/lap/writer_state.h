@@ -38,7 +38,7 @@ struct lw_lap_writer {
     char *folder; /* owned */
     uint32_t number;
 
-    int fd;
+    int fd;     /* of the segment; -1: opened again for the next flush */
     char *path; /* of the segment being written; owned */
     struct lw_segment_head head;
     uint64_t file_bytes; /* whole chunks up to here; what is behind is garbage */

@@ -10,7 +10,8 @@ void lw_loss_add_text(const struct lw_profile *profile, const struct lw_loss *lo
                       struct lw_buf *out)
 {
     lw_units_add_count(out, (int64_t)loss->count);
-    lw_buf_addf(out, " %s", lw_profile_text(profile, loss->unit));
+    lw_buf_add_char(out, ' ');
+    lw_units_add_noun(out, (int64_t)loss->count, lw_profile_text(profile, loss->unit));
     if (loss->process != LW_NONE && profile->process_count > 1)
         lw_buf_addf(out, " of process %" PRIu64, profile->processes[loss->process].pid);
     lw_buf_addf(out, " (%s)", lw_profile_text(profile, loss->cause));

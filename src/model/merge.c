@@ -332,15 +332,24 @@ static bool add_fact(struct lw_builder *out, const char *key, const char *value,
     return done;
 }
 
+/* Times and weights together are measured in neither: once both were added, "measure" says
+ * "count, time", which is no unit, or is left out (model/measure.h). */
 static bool add_facts(const struct adding *a, struct lw_error *err)
 {
-    const struct lw_profile *from = a->from;
+    const struct lw_profile *from = a->from, *so_far = lw_builder_profile(a->out);
+    bool has_weights = lw_profile_fact(so_far, "measure") != NULL;
+    bool has_times = !has_weights && lw_profile_fact(so_far, "format") != NULL;
 
-    for (size_t i = 0; i < from->fact_count; i++)
-        if (!add_fact(a->out, lw_profile_text(from, from->facts[i].key),
-                      lw_profile_text(from, from->facts[i].value), err))
+    for (size_t i = 0; i < from->fact_count; i++) {
+        const char *key = lw_profile_text(from, from->facts[i].key);
+
+        if (has_times && strcmp(key, "measure") == 0)
+            continue;
+        if (!add_fact(a->out, key, lw_profile_text(from, from->facts[i].value), err))
             return false;
-    return true;
+    }
+    return !has_weights || lw_profile_fact(from, "measure") ||
+           add_fact(a->out, "measure", "time", err);
 }
 
 /* From the beginning of the first to the end of the longest. */

@@ -214,8 +214,12 @@ bool lw_query_add_word(struct lw_query *query, const char *word, struct lw_error
 
     if (lw_text_i64(word, strlen(word), &count))
         return lw_query_add_count(query, count, err);
-    if (!lw_text_double(word, strlen(word), &share))
-        return lw_query_add_pattern(query, word, err);
+    if (!lw_text_double(word, strlen(word), &share)) {
+        if (!lw_query_add_pattern(query, word, err))
+            return false;
+        query->restrictions[query->restriction_count - 1].is_word = true;
+        return true;
+    }
     if (share < 0 || share > 1)
         return lw_fail(err, LW_ERR_USAGE, "the fraction %s is not between 0 and 1",
                        word);

@@ -53,6 +53,7 @@ struct lw_restriction {
     int64_t count; /* negative: no restriction, as for pstats */
     double share;
     const char *text; /* the pattern as it was given; borrowed */
+    bool is_word;     /* a word of the command line, which may be a mistyped name */
     struct lw_pattern pattern;
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "model/query.h"
 
 /* In pstats' order, which decides what its abbreviations mean. */
@@ -65,21 +66,37 @@ static const struct lw_sort_key *find_name(const char *name)
 
 const struct lw_sort_key *lw_sort_key_find(const char *word, struct lw_error *err)
 {
-    static const char *const old[][2] = {
-        { "-1", "stdname" }, { "0", "calls" }, { "1", "time" }, { "2", "cumulative" }
+    /* pstats' old numbers, and what our own tables have above their columns. */
+    static const char *const others[][2] = {
+        { "-1", "stdname" },       { "0", "calls" },       { "1", "time" },
+        { "2", "cumulative" },     { "self", "time" },     { "total", "cumulative" },
+        { "share", "time" },       { "function", "name" }, { "place", "file" },
+        { "primitive", "pcalls" },
     };
+    const char *given = word;
     const struct lw_sort_key *key;
+    struct lw_nearest near;
 
-    for (size_t i = 0; i < sizeof(old) / sizeof(old[0]); i++)
-        if (strcmp(word, old[i][0]) == 0)
-            word = old[i][1];
+    lw_nearest_init(&near, word);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        lw_nearest_offer(&near, others[i][0]);
+        if (strcmp(given, others[i][0]) == 0)
+            word = others[i][1];
+    }
     key = *word && !is_ambiguous(word) ? find_name(word) : NULL;
-    if (!key)
+    if (key)
+        return key;
+    for (size_t i = 0; i < lw_sort_key_count; i++)
+        lw_nearest_offer(&near, lw_sort_keys[i].name);
+    if (near.name)
+        lw_fail(err, LW_ERR_USAGE, "there is no sort key '%s'; did you mean '%s'?",
+                given, near.name);
+    else
         lw_fail(err, LW_ERR_USAGE,
-                "there is no sort key '%s'; there are calls, cumulative, file, line, "
-                "module, name, nfl, pcalls, stdname and time",
-                word);
-    return key;
+                "there is no sort key '%s'; there are calls, cumulative (total), file, "
+                "line, module, name, nfl, pcalls, stdname and time (self)",
+                given);
+    return NULL;
 }
 
 struct sorting {

@@ -76,6 +76,25 @@ void lw_table_note(struct lw_table *table, const char *format, ...)
     table->notes[table->note_count++] = note;
 }
 
+static const char *copy_text(struct lw_table *table, const char *text)
+{
+    const char *copy = lw_arena_copy(&table->arena, text, strlen(text), NULL);
+
+    if (!copy)
+        table->failure = LW_ERR_NOMEM;
+    return copy;
+}
+
+void lw_table_set_unmatched(struct lw_table *table, const char *word, const char *noun,
+                            const char *nearest)
+{
+    if (table->failure || table->unmatched.word)
+        return;
+    table->unmatched.word = copy_text(table, word);
+    table->unmatched.noun = noun;
+    table->unmatched.nearest = nearest ? copy_text(table, nearest) : NULL;
+}
+
 void lw_table_row(struct lw_table *table, uint32_t depth)
 {
     size_t row = table->row_count;

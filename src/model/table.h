@@ -51,6 +51,13 @@ struct lw_value {
     } as;
 };
 
+/* A word that was to restrict the rows and matches none that there are. */
+struct lw_table_unmatched {
+    const char *word;    /* NULL: there is none; this and `nearest` lie in the arena */
+    const char *noun;    /* of the rows: "function", "row"; constant */
+    const char *nearest; /* the name that is most like it; NULL: none is */
+};
+
 struct lw_table {
     char *title;                     /* one line above; may be NULL */
     const struct lw_column *columns; /* constant, borrowed */
@@ -66,6 +73,7 @@ struct lw_table {
     char **notes; /* sentences below: what is missing, what to do next */
     size_t note_count;
     size_t note_capacity;
+    struct lw_table_unmatched unmatched;
     struct lw_arena arena;
     enum lw_error_code failure; /* sticky, as struct lw_buf */
 };
@@ -77,6 +85,9 @@ void lw_table_release(struct lw_table *table);
 void lw_table_set_title(struct lw_table *table, const char *format, ...)
     LW_PRINTF(2, 3);
 void lw_table_note(struct lw_table *table, const char *format, ...) LW_PRINTF(2, 3);
+/* Texts are copied. The first one counts. */
+void lw_table_set_unmatched(struct lw_table *table, const char *word, const char *noun,
+                            const char *nearest);
 void lw_table_row(struct lw_table *table, uint32_t depth);
 void lw_table_add_text(struct lw_table *table, const char *text, size_t len);
 void lw_table_add_integer(struct lw_table *table, int64_t value);

@@ -79,6 +79,74 @@ void lw_units_add_count(struct lw_buf *out, int64_t count)
     lw_buf_add(out, text + at, sizeof(text) - at);
 }
 
+/* "processes", "branches", "copies" (but "days"), "samples". */
+static void add_plural(struct lw_buf *out, const char *noun)
+{
+    size_t len = strlen(noun);
+    char last = len ? noun[len - 1] : '\0', before = len > 1 ? noun[len - 2] : '\0';
+
+    if (last == 'y' && !strchr("aeiou", before)) {
+        lw_buf_add(out, noun, len - 1);
+        lw_buf_add_text(out, "ies");
+        return;
+    }
+    lw_buf_add(out, noun, len);
+    lw_buf_add_text(
+        out, last == 's' || last == 'x' || (last == 'h' && strchr("cs", before)) ? "es"
+                                                                                 : "s");
+}
+
+void lw_units_add_counted(struct lw_buf *out, int64_t count, const char *noun)
+{
+    lw_units_add_count(out, count);
+    lw_buf_add_char(out, ' ');
+    if (count == 1)
+        lw_buf_add_text(out, noun);
+    else
+        add_plural(out, noun);
+}
+
+/* How many letters of the plural of LEN at WORD its singular shares; what goes on behind
+ * them is put in *END. */
+static size_t singular_len(const char *word, size_t len, const char **end)
+{
+    static const char *const long_ends[] = { "sses", "xes", "ches", "shes" };
+
+    *end = "";
+    if (len < 2 || word[len - 1] != 's')
+        return len;
+    if (len > 3 && memcmp(word + len - 3, "ies", 3) == 0) {
+        *end = "y";
+        return len - 3;
+    }
+    for (size_t i = 0; i < sizeof(long_ends) / sizeof(long_ends[0]); i++) {
+        size_t n = strlen(long_ends[i]);
+
+        if (len >= n && memcmp(word + len - n, long_ends[i], n) == 0)
+            return len - 2;
+    }
+    return len - 1;
+}
+
+/* The noun of "files cut short" is its first word, that of "open files" the last. */
+void lw_units_add_noun(struct lw_buf *out, int64_t count, const char *plural)
+{
+    size_t first = strcspn(plural, " "), len = strlen(plural);
+    const char *last = strrchr(plural, ' ');
+    bool is_first = first && plural[first - 1] == 's';
+    const char *noun = is_first || !last ? plural : last + 1, *end;
+    size_t noun_len = is_first ? first : len - (size_t)(noun - plural);
+
+    if (count != 1) {
+        lw_buf_add(out, plural, len);
+        return;
+    }
+    lw_buf_add(out, plural, (size_t)(noun - plural));
+    lw_buf_add(out, noun, singular_len(noun, noun_len, &end));
+    lw_buf_add_text(out, end);
+    lw_buf_add_text(out, noun + noun_len);
+}
+
 void lw_units_add_share(struct lw_buf *out, double share)
 {
     if (isfinite(share))

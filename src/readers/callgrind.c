@@ -20,7 +20,7 @@
  * as its total is, which is gprof's way.
  *
  * One of the events is taken: the first that is a time, else the first. If it is no
- * time, 1 ns is 1 of it, and the fact "unit" says so. */
+ * time, 1 ns is 1 of it, and that is said (model/measure.h). */
 
 #include <string.h>
 
@@ -28,6 +28,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "model/callgraph.h" /* lw_calls_add */
+#include "model/measure.h"
 #include "readers/reader.h"
 
 #define EVENTS_MAX 64   /* Valgrind has 13 */
@@ -109,7 +110,10 @@ static bool is_name(const void *owner, uint32_t number, const void *key)
            *(const uint64_t *)key;
 }
 
-/* "(3) name" gives number 3 a name, "(3)" is that name, anything else is a name. */
+/* "(3) name" gives number 3 a name, "(3)" is that name, anything else is a name. A number
+ * that none was given to is an error, but for objects: files that were cut out of larger
+ * ones have such, and an object only tells functions of one name apart. Its number does
+ * that as well. */
 static bool read_name(struct reading *r, struct names *names, const char *text,
                       size_t len, lw_string_id *id, struct lw_error *err)
 {
@@ -126,6 +130,8 @@ static bool read_name(struct reading *r, struct names *names, const char *text,
     while (skip < len && text[skip] == ' ')
         skip++;
     if (skip == len) {
+        if (!found && names == &r->objects)
+            return lw_builder_string(r->out, text, len, id, err);
         if (!found)
             return fail(r, "a number that no name was given to", err);
         *id = names->list[found - 1].string;
@@ -401,6 +407,17 @@ static bool set_function(struct reading *r, const char *text, size_t len,
            find_function(r, r->here.object, r->here.file, name, &r->here.function, err);
 }
 
+/* Where a jump goes is not of interest, but the name may be given to its number here. */
+static bool read_jump_name(struct reading *r, struct names *names, const char *text,
+                           size_t len, struct lw_error *err)
+{
+    const char *bracket = len > 0 && text[0] == '(' ? memchr(text, ')', len) : NULL;
+    lw_string_id id;
+
+    return !bracket || bracket == text + len - 1 ||
+           read_name(r, names, text, len, &id, err);
+}
+
 /* KEY=VALUE; what is not known (jumps, and whatever comes) is passed over. */
 static bool read_assignment(struct reading *r, const char *key, size_t key_len,
                             const char *value, size_t len, struct lw_error *err)
@@ -424,6 +441,12 @@ static bool read_assignment(struct reading *r, const char *key, size_t key_len,
         return read_name(r, &r->files, value, len, &r->here.file, err);
     if (strcmp(word, "ob") == 0)
         return read_name(r, &r->objects, value, len, &r->here.object, err);
+    if (strcmp(word, "jfi") == 0)
+        return read_jump_name(r, &r->files, value, len, err);
+    if (strcmp(word, "jfn") == 0)
+        return read_jump_name(r, &r->names, value, len, err);
+    if (strcmp(word, "job") == 0)
+        return read_jump_name(r, &r->objects, value, len, err);
     if (strcmp(word, "cob") == 0) {
         r->has_called_object = true;
         return read_name(r, &r->objects, value, len, &r->called_object, err);
@@ -532,16 +555,18 @@ static bool add_edge(struct reading *r, const struct edge *edge, struct lw_error
 
 static bool add_unit(struct reading *r, struct lw_error *err)
 {
-    const struct lw_profile *profile = lw_builder_profile(r->out);
+    const char *event = lw_profile_text(lw_builder_profile(r->out), r->event_name);
     struct lw_buf text;
     bool done;
 
     lw_buf_init(&text, 0);
-    lw_buf_add_text(&text, "1 ns is 1 ");
-    lw_buf_add_text(&text, lw_profile_text(profile, r->event_name));
-    lw_buf_add_text(&text, " in the file");
+    lw_buf_addf(&text, "1 ns is 1 %s in the file", event);
     done = lw_buf_check(&text, err) &&
            lw_builder_fact(r->out, "unit", text.bytes, text.len, err);
+    lw_buf_reset(&text);
+    lw_buf_addf(&text, "Figures are %s, not times", event);
+    done = done && lw_buf_check(&text, err) &&
+           lw_measure_set(r->out, LW_UNIT_COUNT, text.bytes, err);
     lw_buf_release(&text);
     return done;
 }

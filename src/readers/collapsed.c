@@ -1,7 +1,8 @@
 /* Collapsed stacks: one stack a line, root first, frames parted by ';', then a space and
  * a weight. Written by FlameGraph's stackcollapse scripts, py-spy's raw format, austin
  * and us. There is no header, no escaping and no unit: a frame may hold spaces but not
- * ';', and the last space is the one that counts.
+ * ';', and the last space is the one that counts. A line that begins with that space is
+ * a stack without frames, which py-spy writes of threads that run no Python yet.
  *
  *     <module> (train.py:40);step (train.py:12);forward (model.py:7) 31
  *     P123;T0x7f21;/home/me/train.py:<module>:40;/home/me/train.py:step:12 10043
@@ -10,8 +11,8 @@
  * file:function:line, and counts microseconds ("time,idle,bytes" in its full mode). Its
  * metadata are lines that begin with '#'. py-spy and we write processes and threads as
  * frames, 'process 123:"train.py"' and "thread (0x7f21): loader", if they are asked for. Elsewhere a weight is a count, of samples as a
- * rule: a weight of 1 becomes 1 ns, or 1 s in a file with decimals, and the fact "unit"
- * says that it is none.
+ * rule: a weight of 1 becomes 1 ns, or 1 s in a file with decimals, and it is said that it
+ * is none (model/measure.h).
  *
  * Files are sorted, or come from a program that is mostly where it was a moment ago, so
  * a line begins as the line before it: what is the same is not looked at again, and only
@@ -23,12 +24,17 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "model/measure.h"
 #include "readers/frames.h"
 #include "readers/paths.h"
 #include "readers/reader.h"
 
 #define AUSTIN_NS 1000   /* it counts microseconds */
 #define DECIMAL_DIGITS 9 /* behind the point, of a file that has decimals */
+#define NO_STACK "(no stack)"
+#define WEIGHTS \
+    "Figures are the file's weights, which it does not name: samples from py-spy and " \
+    "flamegraph.pl, nanoseconds from Lapwing"
 
 /* Distinct texts, numbered from 0, which lie in the file. */
 struct texts {
@@ -337,8 +343,17 @@ static bool read_line(struct reading *r, const char *line, size_t len, size_t nu
     }
     if (!follow(r, line, stack_len, at, path, err))
         return false;
-    if (r->depth > 0)
+    if (r->depth > 0) {
         path = r->steps[r->depth - 1].path;
+    } else {
+        uint32_t frame;
+        bool is_new;
+
+        if (!number_text(&r->frames, NO_STACK, strlen(NO_STACK), &frame, &is_new,
+                         err) ||
+            !lw_paths_push(&r->paths, path, frame, &path, err))
+            return false;
+    }
     r->line = line;
     r->stack_len = stack_len;
     if (__builtin_add_overflow(r->paths.list[path].self, weight,
@@ -416,6 +431,7 @@ static bool finish(struct reading *r, struct lw_error *err)
     lw_frame_id *ids = lw_alloc((r->frames.count + 1) * sizeof(*ids), err);
     const char *unit = r->has_decimals ? "1 s is a weight of 1 in the file"
                                        : "1 ns is a weight of 1 in the file";
+    enum lw_unit measure = r->has_decimals ? LW_UNIT_NUMBER : LW_UNIT_COUNT;
     bool done;
 
     done = ids && add_frames(r, ids, err) &&
@@ -423,7 +439,8 @@ static bool finish(struct reading *r, struct lw_error *err)
            lw_paths_add_samples(&r->paths,
                                 r->is_austin && !r->has_decimals ? AUSTIN_NS : 1,
                                 r->out, err) &&
-           (r->is_austin || lw_builder_fact(r->out, "unit", unit, strlen(unit), err));
+           (r->is_austin || (lw_builder_fact(r->out, "unit", unit, strlen(unit), err) &&
+                             lw_measure_set(r->out, measure, WEIGHTS, err)));
     lw_free(ids);
     return done;
 }
@@ -466,6 +483,9 @@ static enum line classify(const char *line, size_t len)
     while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == ' '))
         len--;
     if (len == 0 || line[0] == '#')
+        return LINE_EMPTY;
+    /* No stack at all: other texts have such lines as well. */
+    if (line[0] == ' ' && read_weight(&r, line + 1, len - 1, &weight))
         return LINE_EMPTY;
     space = memrchr(line, ' ', len);
     if (line[0] != ' ' && space &&

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/inflate.h"
 #include "base/text.h"
 #include "readers/reader.h"
@@ -188,7 +189,7 @@ static bool open_source(const char *name, unsigned want, struct lw_builder *out,
     return done;
 }
 
-/* A run of that name, where there is no file of it. */
+/* The run that NAME means, where there is no profile of that name. */
 static struct lw_profile *open_named_run(const char *name, unsigned want,
                                          struct lw_error *err)
 {
@@ -207,19 +208,33 @@ static struct lw_profile *open_named_run(const char *name, unsigned want,
     if (profile || !err)
         return profile;
     *err = why;
-    if (name && why.code == LW_ERR_USAGE)
-        lw_fail(err, LW_ERR_IO, "there is no file %s, and no run of that name in %s",
-                name, LW_RUNS_FOLDER);
     return NULL;
+}
+
+/* A program is no profile, so its name means its latest run, which is put in *PATH. */
+static bool find_program_run(const char *name, char **path, struct lw_error *err)
+{
+    *path = NULL;
+    return !lw_run_is_program(name) || lw_file_is_folder(name) ||
+           lw_run_find(name, NULL, LW_RUN_BY_PROGRAM, path, err);
 }
 
 struct lw_profile *lw_profile_open(const char *name, unsigned want,
                                    struct lw_error *err)
 {
     struct lw_builder *builder;
+    char *run;
 
     if (!name || (strcmp(name, "-") != 0 && !lw_file_exists(name)))
         return open_named_run(name, want, err);
+    if (!find_program_run(name, &run, err))
+        return NULL;
+    if (run) {
+        struct lw_profile *profile = open_named_run(run, want, err);
+
+        lw_free(run);
+        return profile;
+    }
     if (!(builder = lw_builder_new(err)))
         return NULL;
     if (!open_source(name, want, builder, err)) {
@@ -237,14 +252,24 @@ static size_t unpack_head(const unsigned char *head, size_t len, unsigned char *
     return plain_len;
 }
 
-/* A run's folder, or no file at all. */
-static bool run_exists(const char *name, bool *exists, struct lw_error *err)
+/* A run's folder, or no file at all: then a word, by which (BY is enum lw_run_naming) a
+ * run may be meant. That it means several, or is the place of none, is said when it is
+ * opened. */
+static bool run_exists(const char *name, unsigned by, bool *exists,
+                       struct lw_error *err)
 {
     struct lw_error why = { LW_OK, "" };
+    char *path = NULL;
     struct lw_run run;
 
-    *exists = lw_run_open(&run, name, NULL, &why) || why.code == LW_ERR_UNSUPPORTED;
-    lw_run_close(&run);
+    *exists = false;
+    if (!lw_file_exists(name)) {
+        *exists = !lw_run_find(name, NULL, by, &path, &why) || path;
+        lw_free(path);
+    } else {
+        *exists = lw_run_open(&run, name, NULL, &why) || why.code == LW_ERR_UNSUPPORTED;
+        lw_run_close(&run);
+    }
     return why.code != LW_ERR_NOMEM || lw_fail(err, why.code, "%s", why.text);
 }
 
@@ -279,15 +304,16 @@ static void look_at(struct look *look, const char *name)
     }
 }
 
-bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
+bool lw_profile_exists(const char *name, unsigned by, bool *exists,
+                       struct lw_error *err)
 {
     struct look look;
 
     look_at(&look, name);
     if (!look.is_there)
-        return run_exists(name, exists, err);
+        return run_exists(name, by, exists, err);
     if (look.source.is_folder) {
-        if (!run_exists(name, exists, err))
+        if (!run_exists(name, by, exists, err))
             return false;
         return *exists || !lw_reader_folder.sniff(&look.source) ||
                lw_folder_has_trace(name, exists, err);

@@ -31,6 +31,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/varint.h"
+#include "model/measure.h"
 #include "readers/frames.h"
 #include "readers/reader.h"
 
@@ -484,24 +485,42 @@ static void choose_value(struct reading *r)
         r->scale = 1;
 }
 
+/* "bytes of inuse_space" */
+static void add_type(const struct reading *r, const struct value_type *type,
+                     struct lw_buf *text)
+{
+    if (type->unit < r->string_count)
+        lw_buf_add(text, r->strings[type->unit].bytes, r->strings[type->unit].len);
+    lw_buf_add_text(text, " of ");
+    if (type->type < r->string_count)
+        lw_buf_add(text, r->strings[type->type].bytes, r->strings[type->type].len);
+}
+
 static bool add_unit(struct reading *r, struct lw_error *err)
 {
     const struct value_type *type;
     struct lw_buf text;
-    bool done;
+    bool done, is_bytes;
 
     if (r->is_time || r->type_count == 0)
         return true;
     type = &r->types[r->weight];
+    is_bytes = is_text(r, type->unit, "bytes");
     lw_buf_init(&text, 0);
     lw_buf_add_text(&text, "1 ns is 1 ");
-    if (type->unit < r->string_count)
-        lw_buf_add(&text, r->strings[type->unit].bytes, r->strings[type->unit].len);
-    lw_buf_add_text(&text, " of ");
-    if (type->type < r->string_count)
-        lw_buf_add(&text, r->strings[type->type].bytes, r->strings[type->type].len);
+    add_type(r, type, &text);
     done = lw_buf_check(&text, err) &&
            lw_builder_fact(r->out, "unit", text.bytes, text.len, err);
+    lw_buf_reset(&text);
+    lw_buf_add_text(&text, "Figures are ");
+    if (is_text(r, type->unit, "count") && type->type < r->string_count)
+        lw_buf_add(&text, r->strings[type->type].bytes, r->strings[type->type].len);
+    else
+        add_type(r, type, &text);
+    lw_buf_add_text(&text, ", not times");
+    done = done && lw_buf_check(&text, err) &&
+           lw_measure_set(r->out, is_bytes ? LW_UNIT_BYTES : LW_UNIT_COUNT, text.bytes,
+                          err);
     lw_buf_release(&text);
     return done;
 }

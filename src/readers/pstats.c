@@ -9,6 +9,9 @@
  * ("__sampled__",): True. A caller need not be a key of the dict itself (yappi filters):
  * it becomes a function whose costs are not known.
  *
+ * Where such a mark, or our own (model/pstats_marks.h), says that the counts are of samples,
+ * they are taken as samples: on top of the stack (first) and anywhere in it (second).
+ *
  * Nearly every key after the first is a reference to a tuple or to names met before, so
  * what was made of each is noted with the reference, and most of the file is read
  * without hashing a string. Nothing here is deeper than the drawing above, so nothing
@@ -19,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/marshal_code.h"
+#include "model/pstats_marks.h"
 #include "readers/reader.h"
 
 /* A caller as it stands in the file; its function may come later. */
@@ -43,6 +47,8 @@ struct reading {
     struct caller *callers;
     size_t caller_count;
     size_t caller_capacity;
+    bool has_samples;   /* the counts are of samples */
+    bool has_no_counts; /* or of nothing: they are all 1 */
 };
 
 static bool fail_kind(const struct lw_marshal_value *value, const char *wanted,
@@ -167,6 +173,32 @@ static bool read_key(struct reading *r, const struct lw_marshal_value *key,
     return true;
 }
 
+/* What the counts of COST are, a mark has said. */
+static void take_counts(const struct reading *r, struct lw_graph_cost *cost)
+{
+    if (r->has_samples) {
+        cost->self_samples = cost->primitive_calls;
+        cost->total_samples = cost->calls;
+    }
+    if (r->has_samples || r->has_no_counts)
+        cost->calls = cost->primitive_calls = 0;
+}
+
+/* Is frame ID our mark, a builtin whose name is a sentence? From here on it holds. */
+static bool is_our_mark(struct reading *r, lw_frame_id id)
+{
+    const struct lw_profile *profile = lw_builder_profile(r->out);
+    const struct lw_frame *frame = lw_profile_frame(profile, id);
+    const char *name = lw_profile_text(profile, frame->name);
+
+    if (frame->kind != LW_FRAME_C || frame->file != 0)
+        return false;
+    r->has_samples |= strcmp(name, LW_PSTATS_SAMPLES) == 0;
+    r->has_no_counts |= strcmp(name, LW_PSTATS_NO_COUNTS) == 0;
+    return strcmp(name, LW_PSTATS_SAMPLES) == 0 ||
+           strcmp(name, LW_PSTATS_NO_COUNTS) == 0;
+}
+
 static bool read_calls(struct reading *r, int64_t *calls, struct lw_error *err)
 {
     struct lw_marshal_value value;
@@ -206,6 +238,8 @@ static bool read_caller_cost(struct reading *r, struct lw_graph_cost *cost,
     if (value.kind == LW_MARSHAL_INT && fabs(value.number) < 0x1p63) {
         cost->calls = cost->primitive_calls = value.integer;
         cost->self_s = cost->total_s = NAN; /* profile.py counts only */
+        take_counts(r, cost);
+        cost->self_samples = 0;
         return true;
     }
     if (value.kind != LW_MARSHAL_TUPLE || value.count != 4)
@@ -215,6 +249,8 @@ static bool read_caller_cost(struct reading *r, struct lw_graph_cost *cost,
         !read_calls(r, &cost->primitive_calls, err) ||
         !read_seconds(r, &cost->self_s, err) || !read_seconds(r, &cost->total_s, err))
         return false;
+    take_counts(r, cost);
+    cost->self_samples = 0; /* of a pair that is not said */
     lw_marshal_end(&r->in, &value);
     return true;
 }
@@ -253,7 +289,9 @@ static bool read_function(struct reading *r, const struct lw_marshal_value *key,
 {
     struct lw_graph_function function = { 0 };
     struct lw_marshal_value value;
-    uint32_t index;
+    size_t callers_before = r->caller_count;
+    uint32_t index = LW_NONE; /* of a mark: it is no function */
+    bool is_mark;
 
     if (!read_key(r, key, &function.frame, err))
         return false;
@@ -268,12 +306,18 @@ static bool read_function(struct reading *r, const struct lw_marshal_value *key,
     if (!read_calls(r, &function.cost.primitive_calls, err) ||
         !read_calls(r, &function.cost.calls, err) ||
         !read_seconds(r, &function.cost.self_s, err) ||
-        !read_seconds(r, &function.cost.total_s, err) ||
-        !lw_builder_function(r->out, &function, &index, err))
+        !read_seconds(r, &function.cost.total_s, err))
         return false;
-    r->known[function.frame].function = index + 1;
+    is_mark = is_our_mark(r, function.frame);
+    take_counts(r, &function.cost);
+    if (!is_mark && !lw_builder_function(r->out, &function, &index, err))
+        return false;
+    if (!is_mark)
+        r->known[function.frame].function = index + 1;
     if (!read_callers(r, index, err))
         return false;
+    if (is_mark)
+        r->caller_count = callers_before; /* ours has none */
     lw_marshal_end(&r->in, &value);
     return true;
 }
@@ -290,8 +334,8 @@ static bool read_mark(struct reading *r, const struct lw_marshal_value *key,
         return lw_fail(err, LW_ERR_FORMAT, "at byte %zu: a mark that is not known",
                        text.offset);
     lw_marshal_end(&r->in, key);
-    return next_of(r, LW_MARSHAL_BOOL, "a mark's value", &value, err) &&
-           lw_builder_fact(r->out, "sampled", "yes", 3, err);
+    r->has_samples = true;
+    return next_of(r, LW_MARSHAL_BOOL, "a mark's value", &value, err);
 }
 
 static bool read_functions(struct reading *r, struct lw_error *err)

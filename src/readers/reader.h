@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/stream.h"
 #include "lap/reader.h" /* enum lw_want */
+#include "lap/run_find.h"
 #include "model/builder.h"
 
 /* What a person named. */
@@ -55,8 +56,8 @@ extern const size_t lw_reader_count;
 #undef LW_READER
 
 /* The profile that NAME is: a file of any known format, a run's folder or packed file,
- * the name of a run in .lapwing/runs, or "-" for standard input. NULL is the latest
- * run. The facts "file" (NAME) and "format" (the reader's) are set. NULL: failed; if it is
+ * a word that means a run in .lapwing/runs (lap/run_find.h), or "-" for standard input.
+ * NULL is the latest run. The facts "file" (NAME) and "format" (the reader's) are set. NULL: failed; if it is
  * in no known format, the sentence says what it is instead. The caller frees with
  * lw_profile_free(). */
 struct lw_profile *lw_profile_open(const char *name, unsigned want,
@@ -74,10 +75,12 @@ bool lw_foreign_fail(const struct lw_source *source, struct lw_error *err);
 bool lw_folder_has_trace(const char *path, bool *has_trace, struct lw_error *err)
     LW_MUST_CHECK;
 
-/* Put in *EXISTS whether NAME is a run, a folder with a trace in it, or a file whose bytes
- * a reader knows. For commands whose words may be either that or something else; "-" is for them to know.
+/* Put in *EXISTS whether NAME is a run, a word that means one by one of BY (enum
+ * lw_run_naming), a folder with a trace in it, or a file whose bytes a reader knows. For
+ * commands whose words may be either that or something else; they know "-" themselves.
  * Fails only with LW_ERR_NOMEM. */
-bool lw_profile_exists(const char *name, bool *exists, struct lw_error *err)
+bool lw_profile_exists(const char *name, unsigned by, bool *exists,
+                       struct lw_error *err)
     LW_MUST_CHECK;
 /* Who would read NAME, by a look at its beginning; NULL: nobody, or it cannot be told.
  * *IS_TORCH: it is a trace of torch's profiler, or a folder of them; false when not sure. */

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/json_in.h"
 #include "base/text.h"
+#include "model/measure.h"
 #include "readers/event_shape.h"
 #include "readers/frames.h"
 #include "readers/paths.h"
@@ -100,6 +101,8 @@ struct reading {
     size_t step_capacity;
     const struct unit *odd_unit; /* one that is no time; NULL: none met */
     bool has_odd_decimals;
+    bool has_times;
+    bool is_mixed;     /* its profiles are of several units */
     bool is_ours;      /* our writer says where functions begin, not which line ran */
     uint64_t unclosed; /* spans */
 };
@@ -599,7 +602,11 @@ static bool finish_profile(struct reading *r, struct one *one,
     if (!one->unit)
         one->unit = no_unit;
     one->digits = one->unit->digits;
+    r->is_mixed |= one->unit->is_time ? r->odd_unit != NULL : r->has_times;
+    r->has_times |= one->unit->is_time;
     if (!one->unit->is_time) {
+        r->is_mixed |= r->odd_unit && (r->odd_unit != one->unit ||
+                                       r->has_odd_decimals != one->has_decimals);
         r->odd_unit = one->unit;
         r->has_odd_decimals |= one->has_decimals;
         one->digits = one->has_decimals ? 9 : 0;
@@ -712,6 +719,7 @@ static bool add_samples(struct reading *r, struct lw_error *err)
 static bool add_notes(struct reading *r, struct lw_error *err)
 {
     struct lw_buf *text = &r->text;
+    bool is_bytes;
 
     if (r->unclosed && !lw_builder_loss(r->out,
                                         "never closed; taken to end with the "
@@ -720,11 +728,20 @@ static bool add_notes(struct reading *r, struct lw_error *err)
         return false;
     if (!r->odd_unit)
         return true;
+    is_bytes = strcmp(r->odd_unit->name, "bytes") == 0;
     lw_buf_reset(text);
     lw_buf_addf(text, "1 %s is %s in the file", r->has_odd_decimals ? "s" : "ns",
-                strcmp(r->odd_unit->name, "bytes") == 0 ? "1 byte" : "a weight of 1");
+                is_bytes ? "1 byte" : "a weight of 1");
     return lw_buf_check(text, err) &&
-           lw_builder_fact(r->out, "unit", text->bytes, text->len, err);
+           lw_builder_fact(r->out, "unit", text->bytes, text->len, err) &&
+           (r->is_mixed ||
+            lw_measure_set(r->out,
+                           r->has_odd_decimals ? LW_UNIT_NUMBER
+                           : is_bytes          ? LW_UNIT_BYTES
+                                               : LW_UNIT_COUNT,
+                           is_bytes ? "Figures are bytes, not times"
+                                    : "Figures are weights of the file, not times",
+                           err));
 }
 
 static bool finish(struct reading *r, struct lw_error *err)

@@ -2,6 +2,7 @@
 
 #include "recorder/calibration.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "agent/layout.h"
@@ -19,6 +20,16 @@ static uint64_t read_tsc(void)
     return lw_clock_ns(); /* no region with a TSC is ever opened here */
 }
 #endif
+
+/* A rate is known once it was measured over so long: to 0.1 %, if an anchor is a
+ * microsecond wrong. */
+#define RATE_NS 1000000u
+/* Between two anchors the counter may be wrong by JUMP_LEAST_NS and an eighth of the time
+ * between them, but no more than JUMP_MOST_NS of it. */
+#define JUMP_LEAST_NS 1e6
+#define JUMP_MOST_NS 1e8
+/* The newest moment may be newer than the newest anchor: by the work of one look. */
+#define AFTER_NS 1e9
 
 /* Asking the system lies between two readings of the TSC; of a few tries the one that
  * took least time (was not interrupted) is the most exact. */
@@ -43,6 +54,7 @@ static struct lw_anchor take_anchor(void)
 
 void lw_calibration_init(struct lw_calibration *c)
 {
+    memset(c, 0, sizeof(*c));
     c->anchors[0] = take_anchor();
     c->count = 1;
     c->ns_per_tick = 1.0;
@@ -62,18 +74,64 @@ static void thin(struct lw_calibration *c)
     c->count = kept + c->count - half;
 }
 
+/* How far the counter is from where it should be at ANCHOR, which is newer than LAST. */
+static double deviation_ns(const struct lw_calibration *c, struct lw_anchor last,
+                           struct lw_anchor anchor)
+{
+    return (double)(int64_t)(anchor.ticks - last.ticks) * c->ns_per_tick -
+           (double)(anchor.ns - last.ns);
+}
+
+/* CLOCK_MONOTONIC may be slewed by a tenth (chrony, adjtimex), and an anchor be taken badly
+ * on a busy machine: neither is a jump. A smaller jump bends the line between two
+ * anchors. */
+static bool is_jump(const struct lw_calibration *c, struct lw_anchor last,
+                    struct lw_anchor anchor)
+{
+    double most_ns = (double)(anchor.ns - last.ns) / 8;
+
+    if (anchor.ticks <= last.ticks)
+        return true;
+    if (most_ns > JUMP_MOST_NS)
+        most_ns = JUMP_MOST_NS;
+    return c->is_rate_known &&
+           fabs(deviation_ns(c, last, anchor)) > most_ns + JUMP_LEAST_NS;
+}
+
+static void start_era(struct lw_calibration *c, struct lw_anchor last,
+                      struct lw_anchor anchor)
+{
+    if (c->past_count == LW_ERAS_MAX)
+        memmove(&c->past[0], &c->past[1], --c->past_count * sizeof(c->past[0]));
+    c->past[c->past_count++] =
+        (struct lw_era){ c->anchors[0], last, c->ns_per_tick, c->gap_ns };
+    c->jump_count++;
+    c->jump_ticks += anchor.ticks - last.ticks -
+                     (uint64_t)((double)(anchor.ns - last.ns) / c->ns_per_tick + 0.5);
+    c->gap_ns = anchor.ns - last.ns;
+    c->anchors[0] = anchor;
+    c->count = 1;
+}
+
 void lw_calibration_add_anchor(struct lw_calibration *c, struct lw_anchor anchor)
 {
     const struct lw_anchor *first = &c->anchors[0];
-    const struct lw_anchor *last = &c->anchors[c->count - 1];
+    const struct lw_anchor last = c->anchors[c->count - 1];
 
-    if (anchor.ticks <= last->ticks || anchor.ns <= last->ns)
+    if (anchor.ns <= last.ns || anchor.ticks == last.ticks)
         return;
+    if (is_jump(c, last, anchor)) {
+        start_era(c, last, anchor);
+        return;
+    }
     if (c->count == LW_ANCHORS_MAX)
         thin(c);
     c->anchors[c->count++] = anchor;
+    if (c->is_rate_known && anchor.ns - first->ns < RATE_NS)
+        return;
     c->ns_per_tick =
         (double)(anchor.ns - first->ns) / (double)(anchor.ticks - first->ticks);
+    c->is_rate_known = anchor.ns - first->ns >= RATE_NS;
 }
 
 void lw_calibration_look(struct lw_calibration *c)
@@ -105,29 +163,80 @@ static size_t find_line(const struct lw_calibration *c, uint64_t moment)
     return low;
 }
 
-/* From A on, at the rate between A and B, which may also lead backwards. */
-static uint64_t along(const struct lw_anchor *a, const struct lw_anchor *b,
-                      uint64_t moment)
+/* From A on at RATE, which may also lead backwards. */
+static uint64_t along(const struct lw_anchor *a, double rate, uint64_t moment)
 {
-    double rate = (double)(b->ns - a->ns) / (double)(b->ticks - a->ticks);
+    double back_ns;
 
     if (moment >= a->ticks)
         return a->ns + (uint64_t)((double)(moment - a->ticks) * rate + 0.5);
-    rate = (double)(a->ticks - moment) * rate;
-    return rate < (double)a->ns ? a->ns - (uint64_t)(rate + 0.5) : 0;
+    back_ns = (double)(a->ticks - moment) * rate;
+    return back_ns < (double)a->ns ? a->ns - (uint64_t)(back_ns + 0.5) : 0;
+}
+
+static double rate_between(const struct lw_anchor *a, const struct lw_anchor *b)
+{
+    return (double)(b->ns - a->ns) / (double)(b->ticks - a->ticks);
+}
+
+/* Can MOMENT lie in an era of which these are the first and last anchor? It began up to
+ * BEFORE_NS earlier, and went on up to AFTER_NS longer. */
+static bool can_hold(const struct lw_anchor *first, const struct lw_anchor *last,
+                     double before_ns, double after_ns, double ns_per_tick,
+                     uint64_t moment)
+{
+    double early_ns = (double)(int64_t)(first->ticks - moment) * ns_per_tick;
+    double late_ns = (double)(int64_t)(moment - last->ticks) * ns_per_tick;
+
+    return early_ns <= before_ns && late_ns <= after_ns;
+}
+
+/* The newest of the past eras in which MOMENT can lie, if it cannot lie in this one. */
+static const struct lw_era *find_past(const struct lw_calibration *c, uint64_t moment)
+{
+    double after_ns = (double)c->gap_ns;
+
+    if (can_hold(&c->anchors[0], &c->anchors[c->count - 1], (double)c->gap_ns, AFTER_NS,
+                 c->ns_per_tick, moment))
+        return NULL;
+    for (size_t i = c->past_count; i-- > 0;) {
+        const struct lw_era *era = &c->past[i];
+
+        /* Nothing was before the first era; what seems to be began before we did. */
+        if (can_hold(&era->first, &era->last, i > 0 ? (double)era->gap_ns : INFINITY,
+                     after_ns, era->ns_per_tick, moment))
+            return era;
+        after_ns = (double)era->gap_ns;
+    }
+    return NULL;
 }
 
 uint64_t lw_calibration_ns(const struct lw_calibration *c, uint32_t clock,
                            uint64_t moment)
 {
+    const struct lw_era *era = NULL;
     size_t line;
 
     if (clock != LW_CLOCK_TSC)
         return moment;
+    if (c->past_count > 0)
+        era = find_past(c, moment);
+    if (era)
+        return moment >= era->last.ticks
+                   ? along(&era->last, era->ns_per_tick, moment)
+                   : along(&era->first, rate_between(&era->first, &era->last), moment);
     if (c->count < 2)
-        return c->anchors[0].ns;
+        return c->past_count > 0 ? along(&c->anchors[0], c->ns_per_tick, moment)
+                                 : c->anchors[0].ns;
     line = find_line(c, moment);
-    return along(&c->anchors[line], &c->anchors[line + 1], moment);
+    return along(&c->anchors[line],
+                 rate_between(&c->anchors[line], &c->anchors[line + 1]), moment);
+}
+
+bool lw_calibration_is_past(const struct lw_calibration *c, uint32_t clock,
+                            uint64_t moment)
+{
+    return clock == LW_CLOCK_TSC && c->past_count > 0 && find_past(c, moment);
 }
 
 uint64_t lw_calibration_span_ns(const struct lw_calibration *c, uint32_t clock,

@@ -128,24 +128,66 @@ static const char *value_of(const char *entry, const char *name)
     return strncmp(entry, name, len) == 0 && entry[len] == '=' ? entry + len + 1 : NULL;
 }
 
-/* FOLDER before what PATH holds already, but for FOLDER itself. An empty entry means
- * the current folder to Python, so each is kept. */
+/* How FOLDER's entry of LEN bytes at ENTRY is spelled (agent/layout.h); NULL: it is
+ * another one. */
+static const char *spelling_of(const char *entry, size_t len, const char *folder)
+{
+    static const char *const spellings[] = { "", LW_AGENT_PATH_FOLLOWED,
+                                             LW_AGENT_PATH_EMPTY };
+    size_t folder_len = strlen(folder);
+
+    if (len < folder_len || memcmp(entry, folder, folder_len) != 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++) {
+        if (strlen(spellings[i]) == len - folder_len &&
+            memcmp(entry + folder_len, spellings[i], len - folder_len) == 0)
+            return spellings[i];
+    }
+    return NULL;
+}
+
+/* The program's own PYTHONPATH, which PATH is, or was before a run around this one put the
+ * same FOLDER into it. NULL: it has none. OWN is where it is put together. */
+static const char *own_python_path(struct lw_buf *own, const char *path,
+                                   const char *folder)
+{
+    const char *spelling = path ? spelling_of(path, strlen(path), folder) : NULL;
+    size_t kept = 0;
+
+    if (!path || (spelling && strcmp(spelling, LW_AGENT_PATH_EMPTY) != 0))
+        return NULL;
+    for (const char *end; path; path = *end ? end + 1 : NULL) {
+        end = strchrnul(path, ':');
+        spelling = spelling_of(path, (size_t)(end - path), folder);
+        if (spelling && strcmp(spelling, LW_AGENT_PATH_FOLLOWED) == 0)
+            continue;
+        if (kept++ > 0)
+            lw_buf_add_char(own, ':');
+        if (!spelling)
+            lw_buf_add(own, path, (size_t)(end - path));
+    }
+    lw_buf_add_char(own, '\0');
+    return own->bytes ? own->bytes : "";
+}
+
+/* FOLDER, and then what PATH holds already. An empty entry there means the current folder
+ * to Python, so each is kept. */
 static void add_python_path(struct lw_buf *out, const char *folder, const char *path)
 {
-    const char *end;
+    struct lw_buf own;
+    const char *value;
 
+    lw_buf_init(&own, 0);
+    value = own_python_path(&own, path, folder);
     lw_buf_addf(out, PATH_VARIABLE "=%s", folder);
-    if (path && !*path)
-        path = NULL;
-    for (; path; path = *end ? end + 1 : NULL) {
-        end = strchrnul(path, ':');
-        if ((size_t)(end - path) != strlen(folder) ||
-            memcmp(path, folder, strlen(folder)) != 0) {
-            lw_buf_add_char(out, ':');
-            lw_buf_add(out, path, (size_t)(end - path));
-        }
-    }
+    if (value && *value)
+        lw_buf_addf(out, LW_AGENT_PATH_FOLLOWED ":%s", value);
+    else if (value)
+        lw_buf_add_text(out, LW_AGENT_PATH_EMPTY);
     lw_buf_add_char(out, '\0');
+    if (own.failure != LW_OK)
+        out->failure = own.failure;
+    lw_buf_release(&own);
 }
 
 static const char *calls_word(const struct lw_inject_options *options)

@@ -115,6 +115,11 @@ static bool listen_at(struct lw_kineto_daemon *daemon, const char *folder,
     /* The kernel says who sent what from before the first datagram on. */
     else if (setsockopt(daemon->fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)) != 0)
         lw_fail_errno(err, "cannot ask for the senders of a socket");
+    /* The job's own user must be able to send, whoever we are; what others send is dropped
+     * by what the kernel says of them. The file that bind() makes takes its mode from the
+     * socket: to change it at its path would be to change whatever lies there by then. */
+    else if (fchmod(daemon->fd, 0666) != 0)
+        lw_fail_errno(err, "cannot let others send to a socket");
     else if (bind_to(daemon, &address, len, err))
         return true;
     lw_free(daemon->path); /* not ours to remove */
@@ -124,27 +129,33 @@ static bool listen_at(struct lw_kineto_daemon *daemon, const char *folder,
 }
 
 bool lw_kineto_daemon_open(struct lw_kineto_daemon *daemon, const char *folder,
-                           struct lw_error *err)
+                           const struct lw_theirs *theirs, struct lw_error *err)
 {
+    struct lw_trust_acting acting;
+    mode_t mask;
+    bool done;
+
     *daemon = (struct lw_kineto_daemon){ .fd = -1 };
-    if (!listen_at(daemon, folder, err))
+    if (!lw_theirs_begin(&acting, theirs, err))
         return false;
-    /* The job's own user must be able to send, whoever we are; what others send is
-     * dropped by what the kernel says of them. */
-    if (daemon->path && chmod(daemon->path, 0666) != 0) {
-        lw_fail_errno(err, "%s: cannot let others send", daemon->path);
-        lw_kineto_daemon_close(daemon);
-        return false;
-    }
-    return true;
+    mask = umask(0);
+    done = listen_at(daemon, folder, err);
+    umask(mask);
+    lw_trust_act_end(&acting);
+    daemon->theirs = *theirs;
+    return done;
 }
 
 void lw_kineto_daemon_close(struct lw_kineto_daemon *daemon)
 {
+    struct lw_trust_acting acting;
+
     if (daemon->fd >= 0)
         close(daemon->fd);
-    if (daemon->path)
+    if (daemon->path && lw_theirs_begin(&acting, &daemon->theirs, NULL)) {
         unlink(daemon->path);
+        lw_trust_act_end(&acting);
+    }
     lw_free(daemon->path);
     *daemon = (struct lw_kineto_daemon){ .fd = -1 };
 }
@@ -190,7 +201,7 @@ bool lw_kineto_message_parse(struct lw_kineto_message *message,
 }
 
 /* Who sent it, as the kernel says; descriptors that came along are closed. */
-static bool identify(struct msghdr *received, pid_t *pid)
+static bool identify(struct msghdr *received, struct lw_kineto_message *message)
 {
     bool known = false;
 
@@ -203,7 +214,8 @@ static bool identify(struct msghdr *received, pid_t *pid)
         if (part->cmsg_type == SCM_CREDENTIALS &&
             part->cmsg_len == CMSG_LEN(sizeof(sender))) {
             memcpy(&sender, CMSG_DATA(part), sizeof(sender));
-            *pid = sender.pid;
+            message->pid = sender.pid;
+            message->sender = (struct lw_theirs){ sender.uid, sender.gid };
             known = true;
         } else if (part->cmsg_type == SCM_RIGHTS) {
             size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -238,17 +250,18 @@ bool lw_kineto_daemon_next(struct lw_kineto_daemon *daemon,
             .msg_controllen = sizeof(control.bytes),
         };
         ssize_t len = recvmsg(daemon->fd, &received, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        pid_t pid = 0;
+        struct lw_kineto_message who = { 0 };
 
         if (len < 0 && errno == EINTR)
             continue;
         if (len < 0)
             return false;
-        if (!identify(&received, &pid) || (received.msg_flags & MSG_TRUNC) ||
+        if (!identify(&received, &who) || (received.msg_flags & MSG_TRUNC) ||
             received.msg_namelen > sizeof(address) ||
             !lw_kineto_message_parse(message, daemon->bytes, (size_t)len))
             continue;
-        message->pid = pid;
+        message->pid = who.pid;
+        message->sender = who.sender;
         message->address = address;
         message->address_len = received.msg_namelen;
         return true;
@@ -274,6 +287,14 @@ bool lw_kineto_daemon_answer(const struct lw_kineto_daemon *daemon,
         .msg_iovlen = head.payload_bytes ? 2 : 1,
     };
 
+    struct lw_trust_acting acting;
+    bool done;
+
     memcpy(head.type, is_request ? "req" : "ctxt", is_request ? 3 : 4);
-    return sendmsg(daemon->fd, &sent, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+    /* By now another socket may lie at the sender's path: one that they may send to. */
+    if (!lw_theirs_begin(&acting, &message->sender, NULL))
+        return false;
+    done = sendmsg(daemon->fd, &sent, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+    lw_trust_act_end(&acting);
+    return done;
 }

@@ -24,7 +24,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#include "base/error.h"
+#include "recorder/theirs.h"
 
 /* One datagram. Kineto sends at most eleven pids; what is longer than this is dropped. */
 #define LW_KINETO_MESSAGE_BYTES 4096
@@ -38,6 +38,7 @@ struct lw_kineto_message {
     enum lw_kineto_kind kind;
     bool is_idle; /* REQUEST: would take a window now, as no profiler runs in it */
     pid_t pid;    /* from the kernel, as we see it; 0: not visible from here */
+    struct lw_theirs sender;    /* likewise */
     struct sockaddr_un address; /* where an answer goes */
     socklen_t address_len;
 };
@@ -45,13 +46,16 @@ struct lw_kineto_message {
 struct lw_kineto_daemon {
     int fd;     /* readable when somebody asks; -1: not open */
     char *path; /* of the socket; owned, removed at close; NULL: an abstract name */
+    struct lw_theirs theirs; /* with whose rights it was made */
     unsigned char bytes[LW_KINETO_MESSAGE_BYTES];
 };
 
-/* Take the daemon's name, in FOLDER or, if that is NULL, the abstract one. A file that a
- * daemon left there is replaced. Fails with a sentence if another daemon has it. */
+/* Take the daemon's name, in FOLDER, with THEIRS rights, or, if FOLDER is NULL, the
+ * abstract one. A file that a daemon left there is replaced. Fails with a sentence if
+ * another daemon has it. */
 bool lw_kineto_daemon_open(struct lw_kineto_daemon *daemon, const char *folder,
-                           struct lw_error *err) LW_MUST_CHECK;
+                           const struct lw_theirs *theirs, struct lw_error *err)
+    LW_MUST_CHECK;
 void lw_kineto_daemon_close(struct lw_kineto_daemon *daemon); /* with fd -1 is fine */
 
 /* The next message that is there; false: none now. What makes no sense is dropped. */

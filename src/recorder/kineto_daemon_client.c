@@ -3,6 +3,7 @@
 #include "recorder/kineto_daemon_client.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,16 +197,18 @@ static bool is_old_torch(pid_t pid, const char *path)
     static const char key[] = "__version__ = '";
     const char *name = lw_text_basename(path), *found;
     struct lw_file_view view = { 0 };
+    struct lw_folder folder = LW_FOLDER_CLOSED;
+    struct lw_theirs theirs;
     struct lw_buf place;
     bool is_old = false;
 
     if (lw_text_starts(name, TORCH_LIBRARY "."))
         return is_below_2_7(name + strlen(TORCH_LIBRARY "."));
     lw_buf_init(&place, 0);
-    lw_buf_addf(&place, "/proc/%d/root%.*s../version.py", (int)pid, (int)(name - path),
-                path);
-    if (lw_buf_check(&place, NULL) &&
-        lw_file_read(&view, place.bytes, VERSION_BYTES, NULL)) {
+    lw_buf_addf(&place, "%.*s..", (int)(name - path), path);
+    if (lw_buf_check(&place, NULL) && lw_theirs_of(pid, &theirs, NULL) &&
+        lw_theirs_open(&folder, pid, &theirs, place.bytes, NULL) &&
+        lw_folder_read(&view, &folder, "version.py", VERSION_BYTES, NULL)) {
         found = memmem(view.bytes, view.len, key, strlen(key));
         is_old = found &&
                  memchr(found + strlen(key), '\'',
@@ -214,6 +217,7 @@ static bool is_old_torch(pid_t pid, const char *path)
                  is_below_2_7(found + strlen(key));
     }
     lw_file_close(&view);
+    lw_folder_close(&folder);
     lw_buf_release(&place);
     return is_old;
 }
@@ -286,48 +290,22 @@ static char *allowed_place(pid_t pid, struct lw_error *err)
     return lw_copy_text(ORDER_FOLDER, strlen(ORDER_FOLDER), err);
 }
 
-/* If we are root, the folder is to be the job's. */
-static bool give_folder(pid_t pid, const char *path, struct lw_error *err)
-{
-    char process[32];
-    struct stat about;
-
-    snprintf(process, sizeof(process), "/proc/%d", (int)pid);
-    if (stat(process, &about) != 0)
-        return lw_fail_errno(err, "process %d", (int)pid);
-    return about.st_uid == geteuid() || chown(path, about.st_uid, about.st_gid) == 0 ||
-           lw_fail_errno(err, "%s: cannot be given to the user of process %d", path,
-                         (int)pid);
-}
-
 bool lw_kineto_folder_make(pid_t pid, struct lw_kineto_folder *folder,
                            struct lw_error *err)
 {
     char *place = allowed_place(pid, err);
-    char root[32];
+    struct lw_trust_acting acting;
     bool done = false;
 
     *folder = (struct lw_kineto_folder){ 0 };
-    snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
-    if (place)
-        folder->inside = lw_path_join(place, "lapwing-XXXXXX", err);
-    if (folder->inside)
-        folder->path = lw_kineto_client_sees(pid, place)
-                           ? lw_copy_text(folder->inside, strlen(folder->inside), err)
-                           : lw_path_join(root, folder->inside + 1, err);
-    if (folder->path) {
-        if (!mkdtemp(folder->path)) { /* with mode 0700 */
-            lw_fail_errno(err, "cannot make a folder for the trace of process %d in %s",
-                          (int)pid, place);
-        } else {
-            size_t tail = strlen("XXXXXX");
-
-            memcpy(folder->inside + strlen(folder->inside) - tail,
-                   folder->path + strlen(folder->path) - tail, tail);
-            done = give_folder(pid, folder->path, err);
-            if (!done)
-                rmdir(folder->path);
-        }
+    if (place && lw_theirs_of(pid, &folder->theirs, err) &&
+        lw_theirs_open(&folder->place, pid, &folder->theirs, place, err) &&
+        lw_theirs_begin(&acting, &folder->theirs, err)) {
+        done =
+            lw_folder_make_unique_in(&folder->folder, &folder->place, "lapwing-", err);
+        lw_trust_act_end(&acting);
+        if (!done)
+            lw_error_prefix(err, "no place for the trace of process %d", (int)pid);
     }
     lw_free(place);
     if (!done)
@@ -335,18 +313,40 @@ bool lw_kineto_folder_make(pid_t pid, struct lw_kineto_folder *folder,
     return done;
 }
 
+bool lw_kineto_folder_read(const struct lw_kineto_folder *folder, const char *name,
+                           size_t limit, struct lw_file_view *view,
+                           struct lw_error *err)
+{
+    struct lw_trust_acting acting;
+    bool done;
+
+    *view = (struct lw_file_view){ 0 };
+    if (!lw_theirs_begin(&acting, &folder->theirs, err))
+        return false;
+    done = limit ? lw_folder_read(view, &folder->folder, name, limit, err)
+                 : lw_folder_map(view, &folder->folder, name, err);
+    lw_trust_act_end(&acting);
+    return done;
+}
+
 void lw_kineto_folder_remove(struct lw_kineto_folder *folder)
 {
-    if (folder->path && !lw_file_remove_folder(folder->path, NULL)) {
-        /* Its process and so its root are gone, or it was emptied by somebody else. */
+    struct lw_trust_acting acting;
+
+    if (folder->folder.path && lw_theirs_begin(&acting, &folder->theirs, NULL)) {
+        /* Its process may have put there what cannot be removed: then it stays. */
+        if (lw_folder_empty(&folder->folder, NULL))
+            unlinkat(folder->place.fd, lw_text_basename(folder->folder.path),
+                     AT_REMOVEDIR);
+        lw_trust_act_end(&acting);
     }
     lw_kineto_folder_release(folder);
 }
 
 void lw_kineto_folder_release(struct lw_kineto_folder *folder)
 {
-    lw_free(folder->path);
-    lw_free(folder->inside);
+    lw_folder_close(&folder->folder);
+    lw_folder_close(&folder->place);
     *folder = (struct lw_kineto_folder){ 0 };
 }
 

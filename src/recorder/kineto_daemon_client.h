@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "recorder/theirs.h"
 
 struct lw_kineto_client {
     uint64_t inode; /* of its socket; what it forks holds it too. 0: it does not ask */
@@ -39,13 +40,19 @@ bool lw_kineto_client_crashes_with_stacks(pid_t pid);
 /* Why process PID does not ask, and what to type; always false. */
 bool lw_kineto_client_explain(pid_t pid, struct lw_error *err);
 
-/* A folder that process PID can write and nobody else can enter, for its trace. Both texts
- * are the caller's to free. */
+/* A folder that process PID can write and nobody else can enter, for its trace. It is its
+ * user's, who may put anything there: what is in it is found below its descriptor. */
 struct lw_kineto_folder {
-    char *path;   /* as we see it */
-    char *inside; /* as the process does: another one where it has a root of its own */
+    struct lw_folder place;  /* that it lies in */
+    struct lw_folder folder; /* called as the process does */
+    struct lw_theirs theirs; /* the user of the process */
 };
 bool lw_kineto_folder_make(pid_t pid, struct lw_kineto_folder *folder,
+                           struct lw_error *err) LW_MUST_CHECK;
+/* What the process has left there as NAME: as lw_folder_read(), with LIMIT 0 as
+ * lw_folder_map(). */
+bool lw_kineto_folder_read(const struct lw_kineto_folder *folder, const char *name,
+                           size_t limit, struct lw_file_view *view,
                            struct lw_error *err) LW_MUST_CHECK;
 void lw_kineto_folder_remove(struct lw_kineto_folder *folder);  /* with what is in it */
 void lw_kineto_folder_release(struct lw_kineto_folder *folder); /* it stays */

@@ -43,7 +43,7 @@ static void release_process(struct lw_kineto_process *process, bool is_ordered)
     if (process->pid_fd >= 0)
         close(process->pid_fd);
     if (process->recorder)
-        lw_order_withdraw(process->pid, process->recorder);
+        lw_order_withdraw(process->pid, process->recorder, &process->folder);
     lw_free(process->recorder);
     if (is_ordered)
         lw_kineto_folder_release(&process->folder);
@@ -127,6 +127,7 @@ static bool add_client(struct lw_kineto_job *job, pid_t pid,
     if (!add_process(job, process, err))
         return false;
     if (!other) {
+        job->daemon_user = job->processes[job->count - 1].folder.theirs;
         job->daemon_folder = client->folder;
         client->folder = NULL;
     }
@@ -212,7 +213,8 @@ bool lw_kineto_job_open(struct lw_kineto_job *job, struct lw_error *err)
                         job->window.warmup_s * SECOND; /* till all have asked */
 
     if (job->asking_count > 0 &&
-        !lw_kineto_daemon_open(&job->daemon, job->daemon_folder, err))
+        !lw_kineto_daemon_open(&job->daemon, job->daemon_folder, &job->daemon_user,
+                               err))
         return false;
     job->began_ns = lw_clock_ns();
     if (job->asking_count > 0 && job->count > 1 && job->window.iterations == 0) {
@@ -270,7 +272,7 @@ static void order(struct lw_kineto_job *job, struct lw_kineto_process *process,
                   const struct lw_kineto_message *message)
 {
     struct lw_buf text;
-    char *file = lw_path_join(process->folder.inside, TRACE_NAME, NULL);
+    char *file = lw_path_join(process->folder.folder.path, TRACE_NAME, NULL);
 
     lw_buf_init(&text, 0);
     if (file)
@@ -321,16 +323,14 @@ static bool is_whole(struct lw_kineto_process *process, int fd, bool is_last_loo
     return last == '}' && (is_last_look || bytes == process->seen_bytes);
 }
 
-/* Look for the trace of PROCESS: if it is whole, PROCESS is done. *IS_BEGUN: there is at
- * least a part of it. */
-bool lw_kineto_process_find_trace(struct lw_kineto_process *process, bool *is_begun)
+/* Look into FOLDER of PROCESS for a trace. */
+static void look_into(struct lw_kineto_process *process, DIR *folder, bool is_last_look,
+                      bool *is_begun)
 {
-    bool is_last_look = lw_kineto_process_has_ended(process);
-    DIR *folder = opendir(process->folder.path);
     const struct dirent *entry;
 
-    *is_begun = false;
-    while (folder && !process->trace && (entry = readdir(folder))) {
+    while (!process->trace && (entry = readdir(folder))) {
+        struct stat about;
         int fd;
 
         if (entry->d_name[0] == '.')
@@ -338,14 +338,31 @@ bool lw_kineto_process_find_trace(struct lw_kineto_process *process, bool *is_be
         *is_begun = true;
         if (!lw_text_ends(entry->d_name, ".json"))
             continue;
-        fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        fd = lw_folder_find(&process->folder.folder, entry->d_name, &about, NULL);
         if (fd >= 0 && is_whole(process, fd, is_last_look))
-            process->trace = lw_path_join(process->folder.path, entry->d_name, NULL);
+            process->trace = lw_copy_text(entry->d_name, strlen(entry->d_name), NULL);
         if (fd >= 0)
             close(fd);
     }
-    if (folder)
-        closedir(folder);
+}
+
+/* Look for the trace of PROCESS: if it is whole, PROCESS is done. *IS_BEGUN: there is at
+ * least a part of it. */
+bool lw_kineto_process_find_trace(struct lw_kineto_process *process, bool *is_begun)
+{
+    bool is_last_look = lw_kineto_process_has_ended(process);
+    struct lw_trust_acting acting;
+
+    *is_begun = false;
+    if (lw_theirs_begin(&acting, &process->folder.theirs, NULL)) {
+        DIR *folder = lw_folder_list(&process->folder.folder);
+
+        if (folder) {
+            look_into(process, folder, is_last_look, is_begun);
+            closedir(folder);
+        }
+        lw_trust_act_end(&acting);
+    }
     if (process->trace) {
         process->has_order = false;
         lw_kineto_process_enter(process, LW_KINETO_DONE);

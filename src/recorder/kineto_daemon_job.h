@@ -40,7 +40,7 @@ struct lw_kineto_process {
     uint64_t heard_ns;   /* when it asked last; 0: never */
     uint64_t seen_bytes; /* of its trace, at the last look */
     struct lw_kineto_folder folder;
-    char *trace;         /* DONE: its file, in the folder; owned */
+    char *trace;         /* DONE: the name of its file in the folder; owned */
     struct lw_error why; /* FAILED */
 };
 
@@ -48,6 +48,7 @@ struct lw_kineto_job {
     struct lw_kineto_window window;
     struct lw_kineto_daemon daemon; /* `fd` is readable when somebody asks */
     char *daemon_folder;            /* where all who ask look for it; owned */
+    struct lw_theirs daemon_user;   /* of the first that asks */
     size_t asking_count;            /* of the processes; the others are recorded */
     struct lw_kineto_process *processes;
     size_t count, capacity;

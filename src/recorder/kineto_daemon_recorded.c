@@ -34,7 +34,7 @@ static bool has_begun(const struct lw_kineto_job *job)
 
 static void leave_out(struct lw_kineto_process *process)
 {
-    lw_order_withdraw(process->pid, process->recorder);
+    lw_order_withdraw(process->pid, process->recorder, &process->folder);
     lw_kineto_process_enter(process, LW_KINETO_LEFT_OUT);
 }
 

@@ -3,10 +3,12 @@
 #include "recorder/listener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,14 +17,16 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/text.h"
+#include "base/trust.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5; glibc has no name for it before 2.39 */
 #endif
 
 #define SOCKET_NAME "agent"
-#define FOLDER_PATTERN "lapwing-XXXXXX"
+#define FOLDER_PREFIX "lapwing-"
+#define FOLDER_NAME_LEN (strlen(FOLDER_PREFIX) + LW_FILE_UNIQUE_LETTERS)
 #define BACKLOG 1024           /* a large job's processes all come at once */
 #define GUEST_NS 5000000000ull /* a peer that says nothing for so long is dropped */
 
@@ -32,29 +36,88 @@ static bool path_is_usable(const char *folder)
     struct sockaddr_un address;
 
     return folder && folder[0] == '/' && !strchr(folder, ',') &&
-           strlen(folder) + strlen("/" FOLDER_PATTERN "/" SOCKET_NAME) <
+           strlen(folder) + 1 + FOLDER_NAME_LEN + strlen("/" SOCKET_NAME) <
                sizeof(address.sun_path);
+}
+
+/* ---- the folder --------------------------------------------------------------------- */
+
+/* Remove the folder NAME of PLACE if a recorder of ours left it behind when it was killed:
+ * it has a socket, which is made once the folder is locked, and no lock. */
+static void remove_left(const struct lw_folder *place, const char *name)
+{
+    struct lw_folder left;
+    struct stat about;
+
+    if (!lw_folder_open_in(&left, place, name, NULL))
+        return;
+    if (fstat(left.fd, &about) == 0 && about.st_uid == geteuid() &&
+        fstatat(left.fd, SOCKET_NAME, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISSOCK(about.st_mode) && flock(left.fd, LOCK_EX | LOCK_NB) == 0 &&
+        lw_folder_empty(&left, NULL))
+        unlinkat(place->fd, name, AT_REMOVEDIR);
+    lw_folder_close(&left);
+}
+
+static void remove_all_left(const struct lw_folder *place)
+{
+    DIR *entries = lw_folder_list(place);
+    const struct dirent *entry;
+
+    while (entries && (entry = readdir(entries)))
+        if (strlen(entry->d_name) == FOLDER_NAME_LEN &&
+            memcmp(entry->d_name, FOLDER_PREFIX, strlen(FOLDER_PREFIX)) == 0)
+            remove_left(place, entry->d_name);
+    if (entries)
+        closedir(entries);
+}
+
+/* Agents look whose the folder is: not every file system says so. */
+static bool is_private(const struct lw_folder *folder)
+{
+    struct stat about;
+
+    return fstat(folder->fd, &about) == 0 && lw_trust_is_private_to(&about, geteuid());
+}
+
+/* A folder in PATH, locked for as long as we live. */
+static bool make_folder_in(struct lw_listener *listener, const char *path,
+                           struct lw_error *err)
+{
+    struct lw_folder place;
+    bool done;
+
+    if (!lw_folder_open(&place, path, err))
+        return false;
+    remove_all_left(&place);
+    done = lw_folder_make_unique_in(&listener->folder, &place, FOLDER_PREFIX, err) &&
+           (is_private(&listener->folder) ||
+            lw_fail(err, LW_ERR_IO, "%s does not say whose its files are", path));
+    if (done && flock(listener->folder.fd, LOCK_EX | LOCK_NB) != 0) {
+        /* A file system without locks: nobody can take it for one that was left, either. */
+    }
+    if (!done && listener->folder.path) {
+        unlinkat(place.fd, lw_text_basename(listener->folder.path), AT_REMOVEDIR);
+        lw_folder_close(&listener->folder);
+    }
+    lw_folder_close(&place);
+    return done;
 }
 
 static bool make_folder(struct lw_listener *listener, struct lw_error *err)
 {
     const char *places[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
 
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        if (!path_is_usable(places[i]))
-            continue;
-        lw_free(listener->folder);
-        listener->folder = lw_path_join(places[i], FOLDER_PATTERN, err);
-        if (!listener->folder)
-            return false;
-        if (mkdtemp(listener->folder)) /* with mode 0700 */
+    struct lw_error why = { LW_ERR_IO, "their paths are too long" };
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (path_is_usable(places[i]) && make_folder_in(listener, places[i], &why))
             return true;
-    }
-    lw_fail_errno(err, "cannot make a folder for the socket in $XDG_RUNTIME_DIR, "
-                       "$TMPDIR or /tmp");
-    lw_free(listener->folder);
-    listener->folder = NULL;
-    return false;
+    return lw_fail(
+        err, why.code,
+        "cannot make a folder for the socket in $XDG_RUNTIME_DIR, $TMPDIR or "
+        "/tmp: %s",
+        why.text);
 }
 
 static bool wait_on(struct lw_listener *listener, int fd, uint32_t events)
@@ -70,8 +133,11 @@ bool lw_listener_open(struct lw_listener *listener, struct lw_error *err)
 
     memset(listener, 0, sizeof(*listener));
     listener->fd = listener->socket_fd = -1;
+    listener->guest_most = LW_LISTENER_GUESTS;
+    while (listener->guest_most > 4 && lw_file_is_scarce(8 * (int)listener->guest_most))
+        listener->guest_most /= 2;
     if (!make_folder(listener, err) ||
-        !(listener->path = lw_path_join(listener->folder, SOCKET_NAME, err))) {
+        !(listener->path = lw_path_join(listener->folder.path, SOCKET_NAME, err))) {
         lw_listener_close(listener);
         return false;
     }
@@ -100,25 +166,35 @@ void lw_listener_close(struct lw_listener *listener)
         close(listener->socket_fd);
     if (listener->fd >= 0)
         close(listener->fd);
-    /* With the link in it, and orders that nobody took. */
-    if (listener->folder && !lw_file_remove_folder(listener->folder, NULL)) {
-        /* Somebody has put there what we may not remove. */
-    }
+    /* With the links in it, and orders that nobody took. What cannot be removed stays. */
+    if (listener->folder.path && lw_folder_empty(&listener->folder, NULL))
+        rmdir(listener->folder.path);
+    lw_folder_close(&listener->folder);
     lw_free(listener->path);
-    lw_free(listener->folder);
     memset(listener, 0, sizeof(*listener));
     listener->fd = listener->socket_fd = -1;
 }
 
-void lw_listener_show_run(struct lw_listener *listener, const char *path)
+void lw_listener_show_run(struct lw_listener *listener, const struct lw_folder *folder)
 {
-    char whole[PATH_MAX];
-    char *link = lw_path_join(listener->folder, LW_AGENT_RUN_LINK, NULL);
+    char whole[PATH_MAX], identity[LW_FOLDER_IDENTITY_BYTES];
+    int in = listener->folder.fd;
 
-    if (link && realpath(path, whole) && symlink(whole, link) != 0) {
+    if (realpath(folder->path, whole) && lw_folder_identity(folder, identity, NULL) &&
+        symlinkat(identity, in, LW_AGENT_RUN_IDENTITY) == 0 &&
+        symlinkat(whole, in, LW_AGENT_RUN_LINK) != 0) {
         /* Then agents do without. */
     }
-    lw_free(link);
+}
+
+uint64_t lw_listener_missed(const struct lw_listener *listener)
+{
+    struct stat st;
+
+    if (fstatat(listener->folder.fd, LW_AGENT_MISSED, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(st.st_mode))
+        return 0;
+    return (uint64_t)st.st_size;
 }
 
 bool lw_listener_accept(struct lw_listener *listener)
@@ -128,20 +204,25 @@ bool lw_listener_accept(struct lw_listener *listener)
 
     /* Only to have them noticed: everybody is asked anyway. */
     epoll_wait(listener->fd, events, LW_LISTENER_GUESTS + 1, 0);
-    while (listener->guest_count < LW_LISTENER_GUESTS) {
+    while (listener->guest_count < listener->guest_most) {
         struct lw_guest *guest = &listener->guests[listener->guest_count];
 
         guest->fd =
             accept4(listener->socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (guest->fd < 0)
             break;
+        came = true;
+        /* Before another user's process can take a guest's place. */
+        if (!lw_trust_peer(guest->fd, geteuid(), NULL)) {
+            close(guest->fd);
+            continue;
+        }
         if (!wait_on(listener, guest->fd, EPOLLIN)) {
             close(guest->fd);
             break;
         }
         guest->since_ns = lw_clock_ns();
         listener->guest_count++;
-        came = true;
     }
     return came;
 }
@@ -185,16 +266,12 @@ static void take_descriptors(struct msghdr *message, struct lw_hello *hello)
 /* The kernel's word on who the peer is; false: not somebody we listen to. */
 static bool identify(int fd, struct lw_hello *hello)
 {
-    struct ucred peer;
-    socklen_t len = sizeof(peer);
+    socklen_t len = sizeof(hello->pid_fd);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0 ||
-        (peer.uid != geteuid() && peer.uid != 0))
+    if (!lw_trust_peer(fd, geteuid(), &hello->pid))
         return false;
-    hello->pid = peer.pid;
-    len = sizeof(hello->pid_fd);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &hello->pid_fd, &len) != 0)
-        hello->pid_fd = peer.pid > 0 ? pidfd_open(peer.pid, 0) : -1;
+        hello->pid_fd = hello->pid > 0 ? pidfd_open(hello->pid, 0) : -1;
     return true;
 }
 
@@ -244,8 +321,11 @@ static enum heard hear(struct lw_listener *listener, const struct lw_guest *gues
     if (len <= 0)
         return HEARD_NONSENSE;
     take_descriptors(&message, hello);
-    if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-        parse(listener, (size_t)len, hello) && identify(guest->fd, hello))
+    if ((message.msg_flags & MSG_CTRUNC) && parse(listener, (size_t)len, hello) &&
+        identify(guest->fd, hello))
+        listener->cut_count++;
+    else if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+             parse(listener, (size_t)len, hello) && identify(guest->fd, hello))
         return HEARD_HELLO;
     lw_hello_close(hello);
     return HEARD_NONSENSE;

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "agent/layout.h"
-#include "base/error.h"
+#include "base/folder.h"
 
 #define LW_LISTENER_GUESTS 64
 
@@ -19,12 +19,14 @@ struct lw_guest {
 };
 
 struct lw_listener {
-    char *folder; /* owned; removed at close with all that is in it */
-    char *path;   /* of the socket in it; owned */
-    int fd;       /* readable when somebody comes or speaks; -1: not open */
+    struct lw_folder folder; /* locked; removed at close with all that is in it */
+    char *path;              /* of the socket in it; owned */
+    int fd;                  /* readable when somebody comes or speaks; -1: not open */
     int socket_fd;
     struct lw_guest guests[LW_LISTENER_GUESTS]; /* came, but have not said a word */
     size_t guest_count;
+    size_t guest_most;  /* fewer where descriptors are few: a hello needs some, too */
+    uint64_t cut_count; /* hellos whose descriptors found no room among ours: lost */
     char message[sizeof(struct lw_agent_hello) + LW_HELLO_TEXT_BYTES + 1];
 };
 
@@ -43,18 +45,23 @@ struct lw_hello {
 void lw_hello_close(struct lw_hello *hello);
 
 /* Makes a private folder in $XDG_RUNTIME_DIR, $TMPDIR or /tmp, whichever is first
- * there, can be written and leaves room for a socket's path. */
+ * there, can be written and leaves room for a socket's path. Folders of this user's
+ * recorders that were killed are removed there: they are the ones that nobody locks. */
 bool lw_listener_open(struct lw_listener *listener, struct lw_error *err) LW_MUST_CHECK;
 void lw_listener_close(struct lw_listener *listener); /* zeroed with fd -1 is fine */
 
-/* Let agents find the run's folder PATH: as LW_AGENT_RUN_LINK beside the socket. Where
- * that cannot be, they do without. */
-void lw_listener_show_run(struct lw_listener *listener, const char *path);
+/* Let agents find the run's FOLDER: as LW_AGENT_RUN_LINK beside the socket. Where that
+ * cannot be, they do without. */
+void lw_listener_show_run(struct lw_listener *listener, const struct lw_folder *folder);
+
+/* How many processes have noted that they were not recorded, because we took no more hellos
+ * just then (LW_AGENT_MISSED). */
+uint64_t lw_listener_missed(const struct lw_listener *listener);
 
 /* Let in who is waiting. True if anybody came. */
 bool lw_listener_accept(struct lw_listener *listener);
 /* The next hello that is there; false: none now. What makes no sense, or comes from
- * another user, is dropped. */
+ * another user, is dropped; one that came without its descriptors is counted. */
 bool lw_listener_next(struct lw_listener *listener, struct lw_hello *hello);
 
 #endif

@@ -57,22 +57,51 @@ static bool add_name(struct lw_name_log *log, struct lw_lap_writer *writer,
     return true;
 }
 
-/* The record at the start of LEFT bytes of the log, if it is whole and the next. */
-static bool record_is_sound(const struct lw_agent_name *record, uint64_t left,
-                            uint32_t expected)
+/* Twice what an agent ever gives. */
+#define NUMBERS_MOST (1u << 22)
+
+static uint64_t names_lost(const struct lw_shared *shared)
+{
+    return atomic_load_explicit(&lw_shared_header(shared)->lost[LW_LOST_NAMES],
+                                memory_order_relaxed);
+}
+
+/* RECORD is at the start of LEFT bytes of the log: it is whole, and its number is the next
+ * but for names that the agent says it lost. */
+static bool record_is_sound(const struct lw_name_log *log,
+                            const struct lw_shared *shared,
+                            const struct lw_agent_name *record, uint64_t left)
 {
     uint64_t need = sizeof(*record) + (uint64_t)record->file_len + record->name_len;
 
     return record->record_bytes <= left && record->record_bytes % 8 == 0 &&
-           need <= record->record_bytes && record->number == expected;
+           need <= record->record_bytes && record->number > log->count &&
+           record->number < NUMBERS_MOST &&
+           record->number - 1 - log->count + log->missing <= names_lost(shared);
+}
+
+/* Bring the log up to NUMBER, whose name is the next that is there. */
+static bool pass_over_lost(struct lw_name_log *log, uint32_t number,
+                           struct lw_error *err)
+{
+    if (!lw_grow(&log->names, &log->capacity, number, sizeof(*log->names), err))
+        return false;
+    while (log->count < number - 1) {
+        log->names[log->count++] = (struct lw_name){ LW_NAME_LOST, 0 };
+        log->missing++;
+    }
+    return true;
 }
 
 bool lw_name_log_read(struct lw_name_log *log, const struct lw_shared *shared,
                       struct lw_lap_writer *writer, struct lw_error *err)
 {
     uint64_t used = lw_shared_names_used(shared);
-    const unsigned char *bytes = lw_shared_names(shared);
+    const unsigned char *bytes;
 
+    if (!lw_shared_reach_names(shared, used, err))
+        return false;
+    bytes = lw_shared_names(shared);
     while (!log->damaged && log->read_bytes < used) {
         const unsigned char *at = bytes + log->read_bytes;
         uint64_t left = used - log->read_bytes;
@@ -80,12 +109,12 @@ bool lw_name_log_read(struct lw_name_log *log, const struct lw_shared *shared,
 
         if (left >= sizeof(record))
             memcpy(&record, at, sizeof(record));
-        if (left < sizeof(record) ||
-            !record_is_sound(&record, left, (uint32_t)log->count + 1)) {
+        if (left < sizeof(record) || !record_is_sound(log, shared, &record, left)) {
             log->damaged = true;
             break;
         }
-        if (!add_name(log, writer, &record, (const char *)at + sizeof(record), err))
+        if (!pass_over_lost(log, record.number, err) ||
+            !add_name(log, writer, &record, (const char *)at + sizeof(record), err))
             return false;
         log->read_bytes += record.record_bytes;
     }
@@ -95,6 +124,14 @@ bool lw_name_log_read(struct lw_name_log *log, const struct lw_shared *shared,
 const struct lw_name *lw_name_log_find(const struct lw_name_log *log, uint32_t number)
 {
     return number - 1u < log->count ? &log->names[number - 1] : NULL;
+}
+
+bool lw_name_log_has_lost(const struct lw_name_log *log, const struct lw_shared *shared,
+                          uint32_t number)
+{
+    const struct lw_name *name = lw_name_log_find(log, number);
+
+    return name ? name->kind == LW_NAME_LOST : names_lost(shared) > log->missing;
 }
 
 static bool add_note(struct lw_lap_writer *writer, const char *text, lw_frame_id *id,
@@ -126,6 +163,8 @@ bool lw_name_log_frame(struct lw_name_log *log, const struct lw_shared *shared,
         !lw_name_log_read(log, shared, writer, err))
         return false;
     name = lw_name_log_find(log, function);
-    *frame = name && name->kind != LW_NAME_COUNTER ? name->id : log->unknown;
+    *frame = name && name->kind != LW_NAME_COUNTER && name->kind != LW_NAME_LOST
+                 ? name->id
+                 : log->unknown;
     return true;
 }

@@ -2,15 +2,18 @@
  *
  * The agent numbers functions, marks and counters from 1 in the order in which it met
  * them and appends their names to a log. We follow the log and remember, by number,
- * what the name became in the recording. */
+ * what the name became in the recording. A number may be missing from the log, if its
+ * name did not fit any more; the agent has counted it as lost then. */
 #ifndef LW_RECORDER_NAME_LOG_H
 #define LW_RECORDER_NAME_LOG_H
 
 #include "lap/writer.h"
 #include "recorder/shared.h"
 
+#define LW_NAME_LOST UINT32_MAX /* a kind: the agent had no room for its text */
+
 struct lw_name {
-    uint32_t kind; /* enum lw_agent_name_kind */
+    uint32_t kind; /* enum lw_agent_name_kind, or LW_NAME_LOST */
     uint32_t id;   /* LW_NAME_COUNTER: lw_string_id; else lw_frame_id */
 };
 
@@ -19,6 +22,7 @@ struct lw_name_log {
     size_t count;
     size_t capacity;
     uint64_t read_bytes;    /* of the log, so far */
+    uint64_t missing;       /* numbers that the log passed over, so far */
     bool damaged;           /* a record made no sense: the rest is not read */
     lw_frame_id more;       /* "(more)" */
     lw_frame_id unknown;    /* "(unknown)" */
@@ -36,6 +40,10 @@ bool lw_name_log_read(struct lw_name_log *log, const struct lw_shared *shared,
 
 /* The name of NUMBER, or NULL: not read yet, or never to come. */
 const struct lw_name *lw_name_log_find(const struct lw_name_log *log, uint32_t number);
+
+/* Whether NUMBER, of which there is no name, may be one that the agent says it lost. */
+bool lw_name_log_has_lost(const struct lw_name_log *log, const struct lw_shared *shared,
+                          uint32_t number);
 
 /* The frame of a node's `function` (a number of the log, LW_FUNCTION_MORE or
  * _UNKNOWN); what has no name is "(unknown)". Reads on if the number is new. */

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "recorder/facts.h"
 
@@ -21,8 +22,20 @@
 #define LATE_MOST 256
 
 /* The kernel knows a process's exit code once its parent has asked for it; one that
- * nobody asks for is not waited for longer. */
+ * nobody asks for is not waited for longer, nor are more than so many at once: each has
+ * its memory still. */
 #define EXIT_CODE_NS 1000000000ull
+#define DEAD_MOST 64
+
+/* Hellos taken before deaths and looks have their turn: where processes are forked as fast
+ * as we can greet them, there would never be a last one. */
+#define HELLOS_AT_ONCE LW_LISTENER_GUESTS
+/* How often that is done at the end of the recording. */
+#define HELLO_TURNS_AT_END 128
+
+/* Processes recorded at once. Each takes some hundred kilobytes, and as much address space
+ * as its region is large. */
+#define PROCESSES_MOST 4096
 
 void lw_processes_note_loss(struct lw_recorder *recorder, const char *cause,
                             uint64_t count)
@@ -32,9 +45,28 @@ void lw_processes_note_loss(struct lw_recorder *recorder, const char *cause,
         recorder->unsaved_count++;
 }
 
+/* It matters only where an agent has stamped with the counter. */
+static void say_jumps(struct lw_recorder *recorder)
+{
+    uint64_t count = recorder->calibration.jump_count - recorder->told_jumps;
+    bool is_used = false;
+
+    recorder->told_jumps += count;
+    for (size_t i = 0; i < recorder->process_count; i++)
+        is_used = is_used || (recorder->processes[i]->shared.bytes &&
+                              recorder->processes[i]->shared.clock == LW_CLOCK_TSC);
+    if (count > 0 && is_used &&
+        !lw_run_info_add_loss(&recorder->run.info,
+                              "the processor's clock jumped (was the machine suspended "
+                              "or moved?), and times around that moment are not exact",
+                              "times", count, NULL))
+        recorder->unsaved_count++;
+}
+
 struct lw_watched_look lw_processes_look(struct lw_recorder *recorder)
 {
     lw_calibration_look(&recorder->calibration);
+    say_jumps(recorder);
     return (struct lw_watched_look){ .calibration = &recorder->calibration };
 }
 
@@ -75,7 +107,8 @@ void lw_processes_died(struct lw_recorder *recorder, uint32_t number)
     }
     if (!watched || watched->death_ns)
         return;
-    epoll_ctl(recorder->fd, EPOLL_CTL_DEL, watched->pid_fd, NULL);
+    if (watched->pid_fd >= 0)
+        epoll_ctl(recorder->fd, EPOLL_CTL_DEL, watched->pid_fd, NULL);
     watched->death_ns = lw_clock_ns();
     watched->death_ticks = lw_calibration_now(watched->shared.clock);
     look.is_last = true;
@@ -85,16 +118,38 @@ void lw_processes_died(struct lw_recorder *recorder, uint32_t number)
     }
 }
 
+void lw_processes_find_dead(struct lw_recorder *recorder)
+{
+    for (size_t i = recorder->process_count; i-- > 0;) {
+        const struct lw_watched *watched = recorder->processes[i];
+
+        if (watched->pid_fd < 0 && !watched->death_ns &&
+            !lw_os_lives((pid_t)watched->pid))
+            lw_processes_died(recorder, watched->number);
+    }
+}
+
+/* May the exit code of this dead process still become known? */
+static bool may_have_exit_code(const struct lw_recorder *recorder,
+                               const struct lw_watched *watched, uint64_t now_ns)
+{
+    return exit_code_of(recorder, watched) < 0 && watched->pid_fd >= 0 &&
+           now_ns - watched->death_ns <= EXIT_CODE_NS;
+}
+
 void lw_processes_bury(struct lw_recorder *recorder)
 {
+    size_t dead = recorder->process_count - lw_processes_live(recorder);
     uint64_t now_ns = lw_clock_ns();
 
     for (size_t i = recorder->process_count; i-- > 0;) {
         const struct lw_watched *watched = recorder->processes[i];
 
-        if (watched->death_ns && (exit_code_of(recorder, watched) >= 0 ||
-                                  now_ns - watched->death_ns > EXIT_CODE_NS))
+        if (watched->death_ns &&
+            (dead > DEAD_MOST || !may_have_exit_code(recorder, watched, now_ns))) {
             lw_processes_close(recorder, i);
+            dead--;
+        }
     }
 }
 
@@ -173,6 +228,10 @@ static struct lw_watched *open_process(struct lw_recorder *recorder,
         lw_fail(err, LW_ERR_FORMAT, "it handed over no memory");
         return NULL;
     }
+    if (recorder->process_count >= PROCESSES_MOST) {
+        lw_fail(err, LW_ERR_LIMIT, "more than %d processes at once", PROCESSES_MOST);
+        return NULL;
+    }
     if (lw_facts_read_hello(&text, hello->text, hello->text_len, err)) {
         facts.command = text.command.bytes;
         facts.python = text.python;
@@ -193,8 +252,13 @@ static void follow(struct lw_recorder *recorder, struct lw_watched *watched)
 
     if (watched->shared.flags & (LW_AGENT_TIMELINE | LW_AGENT_ALL_OPS))
         lw_recorder_hurry(recorder); /* until we know how quickly its rings fill */
-    if (watched->pid_fd < 0 ||
-        epoll_ctl(recorder->fd, EPOLL_CTL_ADD, watched->pid_fd, &event) != 0)
+    if (watched->pid_fd >= 0 &&
+        (lw_file_is_scarce(watched->pid_fd) ||
+         epoll_ctl(recorder->fd, EPOLL_CTL_ADD, watched->pid_fd, &event) != 0)) {
+        close(watched->pid_fd);
+        watched->pid_fd = -1;
+    }
+    if (watched->pid_fd < 0 && !lw_os_lives((pid_t)watched->pid))
         lw_processes_died(recorder, watched->number);
 }
 
@@ -410,16 +474,45 @@ static void take_hello(struct lw_recorder *recorder, struct lw_hello *hello)
     lw_hello_close(hello);
 }
 
+/* Hellos that the listener had to throw away. */
+static void note_cut(struct lw_recorder *recorder)
+{
+    uint64_t count = recorder->listener.cut_count;
+
+    recorder->listener.cut_count = 0;
+    recorder->refused_count += count;
+    lw_processes_note_loss(
+        recorder,
+        "could not be recorded: Lapwing has no file descriptors left "
+        "(allow more: ulimit -n)",
+        count);
+}
+
 bool lw_processes_take_hellos(struct lw_recorder *recorder)
 {
     struct lw_hello hello;
+    size_t count = 0;
     bool came = false, more;
 
     do { /* once more after the last: a full house makes room as it is heard */
         more = lw_listener_accept(&recorder->listener);
         came = came || more;
-        while (lw_listener_next(&recorder->listener, &hello))
+        while (lw_listener_next(&recorder->listener, &hello)) {
             take_hello(recorder, &hello);
-    } while (more);
+            count++;
+        }
+    } while (more && count < HELLOS_AT_ONCE);
+    recorder->has_more_hellos = more;
+    note_cut(recorder);
     return came;
+}
+
+void lw_processes_take_last_hellos(struct lw_recorder *recorder)
+{
+    for (int turn = 0; turn < HELLO_TURNS_AT_END; turn++) {
+        if (!lw_processes_take_hellos(recorder))
+            break;
+        lw_processes_find_dead(recorder);
+        lw_processes_bury(recorder);
+    }
 }

@@ -7,8 +7,11 @@
 /* A look with a fresh anchor between the clocks. */
 struct lw_watched_look lw_processes_look(struct lw_recorder *recorder);
 
-/* Hear who has come: begin to record them, or keep what they say. True if anybody did. */
+/* Hear who has come: begin to record them, or keep what they say. True if anybody did.
+ * There may be more: then `has_more_hellos` is set. */
 bool lw_processes_take_hellos(struct lw_recorder *recorder);
+/* Hear all who are waiting, though not all who may ever come. */
+void lw_processes_take_last_hellos(struct lw_recorder *recorder);
 /* Try again with those who came when the disk was full, oldest first, until one fails;
  * AT_END: then refuse that one and go on. */
 void lw_processes_greet_late(struct lw_recorder *recorder, bool at_end);
@@ -19,6 +22,8 @@ void lw_processes_adopt(struct lw_recorder *recorder, struct lw_target *target);
 /* Process NUMBER has died: take the last look now. It is closed by lw_processes_bury(),
  * when its exit code is known. */
 void lw_processes_died(struct lw_recorder *recorder, uint32_t number);
+/* Notice the deaths of those without a pidfd. */
+void lw_processes_find_dead(struct lw_recorder *recorder);
 /* Close the dead whose exit code is known, or will not be. */
 void lw_processes_bury(struct lw_recorder *recorder);
 size_t lw_processes_live(const struct lw_recorder *recorder);

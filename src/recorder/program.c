@@ -6,13 +6,16 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 
 /* env(1)'s, and the shell's. */
@@ -49,22 +52,39 @@ static void disarm(struct lw_program *program, int signal)
     }
 }
 
+static bool wait_on(const struct lw_program *program, int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    return epoll_ctl(program->fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
 bool lw_program_init(struct lw_program *program, struct lw_error *err)
 {
     sigset_t set;
 
     memset(program, 0, sizeof(*program));
+    program->witness.fd = program->timer_fd = -1;
+    if (getrlimit(RLIMIT_NOFILE, &program->files) != 0)
+        program->files.rlim_max = 0;
     sigemptyset(&program->no_kill);
     for (size_t i = 0; i < sizeof(no_kill) / sizeof(no_kill[0]); i++)
         disarm(program, no_kill[i]);
     fill_signals(&set);
     sigprocmask(SIG_BLOCK, &set, &program->old_mask);
+    program->fd = epoll_create1(EPOLL_CLOEXEC);
     program->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (program->signal_fd < 0) {
+    if (program->fd < 0 || program->signal_fd < 0 ||
+        !wait_on(program, program->signal_fd)) {
         lw_fail_errno(err, "cannot listen to signals");
-        sigprocmask(SIG_SETMASK, &program->old_mask, NULL);
+        lw_program_release(program);
         return false;
     }
+    program->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (program->timer_fd >= 0 && wait_on(program, program->timer_fd))
+        lw_witness_start(&program->witness, &set);
+    if (program->witness.fd >= 0 && !wait_on(program, program->witness.fd))
+        lw_witness_stop(&program->witness);
     return true;
 }
 
@@ -81,10 +101,14 @@ static void restore_signals(const struct lw_program *program)
 
 void lw_program_release(struct lw_program *program)
 {
-    if (program->signal_fd < 0)
-        return;
-    close(program->signal_fd);
-    program->signal_fd = -1;
+    int *fds[] = { &program->signal_fd, &program->timer_fd, &program->fd };
+
+    lw_witness_stop(&program->witness);
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
     restore_signals(program);
 }
 
@@ -122,12 +146,15 @@ char *lw_program_find(const char *name, struct lw_error *err)
     return NULL;
 }
 
-/* In the new process: signals as they were before us, then the program. Comes back only
- * if that failed, with errno. */
+/* In the new process: signals and limits as they were before us, then the program. Comes
+ * back only if that failed, with errno. */
 static void become(const struct lw_program *program, const char *file,
                    char *const *argv, char *const *environment)
 {
     restore_signals(program);
+    if (program->files.rlim_max > 0 && setrlimit(RLIMIT_NOFILE, &program->files) != 0) {
+        /* It is never refused: the soft limit goes down, the hard one stays. */
+    }
     execve(file, argv, environment);
 }
 
@@ -256,23 +283,131 @@ static void wait_for(struct lw_program *program)
     }
 }
 
+/* ---- for whom a signal is ---------------------------------------------------------- */
+
+/* Where a signal goes that was meant for us alone. What the program sends to its parent is
+ * for the process that would be its parent without us. */
+static pid_t addressee(const struct lw_program *program, pid_t sender)
+{
+    return sender == program->pid ? getppid() : program->pid;
+}
+
+/* Was HELD sent to the witness too, at about the same time? */
+static bool is_seen(const struct lw_program *program, const struct lw_held_signal *held)
+{
+    size_t count = program->seen_count < LW_PROGRAM_HELD_MOST ? program->seen_count
+                                                              : LW_PROGRAM_HELD_MOST;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct lw_held_signal *seen = &program->seen[i];
+        uint64_t gap_ns = seen->at_ns > held->at_ns ? seen->at_ns - held->at_ns
+                                                    : held->at_ns - seen->at_ns;
+
+        if (seen->what.signal == held->what.signal &&
+            seen->what.sender == held->what.sender && gap_ns <= LW_PROGRAM_HOLD_NS)
+            return true;
+    }
+    return false;
+}
+
+static void hear_witness(struct lw_program *program)
+{
+    struct lw_sighting what;
+
+    while (lw_witness_read(&program->witness, &what)) {
+        struct lw_held_signal *seen =
+            &program->seen[program->seen_count++ % LW_PROGRAM_HELD_MOST];
+
+        *seen = (struct lw_held_signal){ what, lw_clock_ns() };
+        /* However late the witness came to its report, each signal that is still held was
+         * sent when this one was, for all that anybody can tell. */
+        for (size_t i = 0; i < program->held_count; i++) {
+            if (program->held[i].what.signal == what.signal &&
+                program->held[i].what.sender == what.sender)
+                seen->at_ns = program->held[i].at_ns;
+        }
+    }
+}
+
+static void set_timer(const struct lw_program *program, uint64_t in_ns)
+{
+    struct itimerspec when = { .it_value = { 0, (long)in_ns } };
+
+    timerfd_settime(program->timer_fd, 0, &when, NULL);
+}
+
+/* Drop what the witness got as well, pass on what has been held long enough, and keep the
+ * rest. */
+static void settle(struct lw_program *program)
+{
+    uint64_t now_ns = lw_clock_ns();
+    size_t kept = 0;
+
+    if (program->pid <= 0) /* it has ended */
+        program->held_count = 0;
+    for (size_t i = 0; i < program->held_count; i++) {
+        struct lw_held_signal held = program->held[i];
+        bool is_due = now_ns - held.at_ns >= LW_PROGRAM_HOLD_NS;
+        enum lw_witness_word word = LW_WITNESS_IS_BUSY;
+
+        if (is_seen(program, &held))
+            continue;
+        if (is_due) {
+            word = lw_witness_ask(&program->witness, held.what.signal);
+            hear_witness(program); /* what it reported before it was asked */
+            if (word == LW_WITNESS_HAS_IT || is_seen(program, &held))
+                continue;
+        }
+        if (word == LW_WITNESS_IS_BUSY)
+            program->held[kept++] = held;
+        else
+            kill(addressee(program, held.what.sender), held.what.signal);
+    }
+    program->held_count = kept;
+    if (kept > 0)
+        set_timer(program, LW_PROGRAM_HOLD_NS / 4);
+}
+
+/* Only kill() reaches a group: what has another code was sent to us alone, and is passed
+ * on with the value it may carry. */
+static void take_signal(struct lw_program *program, const struct signalfd_siginfo *info)
+{
+    struct lw_sighting what = { (int)info->ssi_signo, (pid_t)info->ssi_pid };
+    pid_t to = addressee(program, what.sender);
+
+    if (info->ssi_code > 0 || what.signal == SIGCHLD || program->pid <= 0)
+        return;
+    if (info->ssi_code == SI_QUEUE)
+        sigqueue(to, what.signal,
+                 (union sigval){ .sival_ptr = (void *)(uintptr_t)info->ssi_ptr });
+    else if (info->ssi_code == SI_USER && program->witness.pid > 0 &&
+             program->held_count < LW_PROGRAM_HELD_MOST)
+        program->held[program->held_count++] =
+            (struct lw_held_signal){ what, lw_clock_ns() };
+    else
+        kill(to, what.signal);
+}
+
 void lw_program_signals(struct lw_program *program)
 {
     struct signalfd_siginfo info;
+    uint64_t ticks;
 
     while (read(program->signal_fd, &info, sizeof(info)) == sizeof(info)) {
         int signal = (int)info.ssi_signo;
-        /* The kernel's go to the whole group, and so to the program; only a process
-         * can mean us alone. */
-        bool is_from_process = info.ssi_code <= 0;
 
         if (is_stop_request(signal))
             program->stop_signal = signal;
         if (signal == SIGCONT)
             program->stop_signal = 0;
-        if (signal != SIGCHLD && is_from_process && program->pid > 0)
-            kill(program->pid, signal);
+        take_signal(program, &info);
     }
+    if (program->timer_fd >= 0 &&
+        read(program->timer_fd, &ticks, sizeof(ticks)) != sizeof(ticks)) {
+        /* It has not run out yet. */
+    }
+    hear_witness(program);
+    settle(program);
     wait_for(program);
     if (program->is_stopped && program->stop_signal != 0)
         stop_alike(program);

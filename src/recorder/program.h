@@ -1,32 +1,61 @@
 /* The program that `lapwing run` starts, with everything as it would be without us.
  *
- * It keeps our standard streams, process group, signal mask and dispositions. What the
- * kernel sends to the group (Ctrl-C, Ctrl-Z, a hangup) reaches it by itself; what
- * somebody sends to us alone is passed on. When it stops at the terminal we stop too, so
- * that the shell sees it; when we are continued, so is it. */
+ * It keeps our standard streams, process group, signal mask and dispositions. Each signal
+ * that we get is dealt with by its origin:
+ *
+ *     the kernel (Ctrl-C, Ctrl-Z, a hangup)   nothing: it went to the whole group
+ *     a process, to the group or the job      nothing: the program has got its own
+ *     a process, to us alone                  passed on to the program
+ *     the program, to its parent              passed on to our parent, who would be its own
+ *
+ * The second and the third look alike (recorder/witness.h tells them apart), so a signal
+ * is held for LW_PROGRAM_HOLD_NS: those who send to every process of a job one by one
+ * (timeout, scancel) are still at it when we get ours. When the program stops at the
+ * terminal we stop too, so that the shell sees it; when we are continued, so is it. */
 #ifndef LW_RECORDER_PROGRAM_H
 #define LW_RECORDER_PROGRAM_H
 
 #include <signal.h>
+#include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "recorder/witness.h"
+
+#define LW_PROGRAM_HOLD_NS 10000000ull
+#define LW_PROGRAM_HELD_MOST 64
+
+/* A signal that a process sent: to us, or to the witness. */
+struct lw_held_signal {
+    struct lw_sighting what;
+    uint64_t at_ns;
+};
 
 struct lw_program {
-    pid_t pid;         /* 0: not started, or ended and waited for */
-    int signal_fd;     /* readable when lw_program_signals() has work; -1: none */
+    pid_t pid;     /* 0: not started, or ended and waited for */
+    int fd;        /* readable when lw_program_signals() has work; -1: none */
+    int signal_fd; /* the parts of it */
+    int timer_fd;
+    struct lw_witness witness;
+    struct lw_held_signal held[LW_PROGRAM_HELD_MOST]; /* ours, in the order they came */
+    size_t held_count;
+    struct lw_held_signal seen[LW_PROGRAM_HELD_MOST]; /* the witness's, the last ones */
+    size_t seen_count;                                /* ever */
     sigset_t no_kill;  /* signals that must not kill us, and that the program shall have
                          as they were; see lw_program_init() */
     sigset_t old_mask; /* ours before */
-    int stop_signal;   /* the last request to stop that we got ourselves; 0: none */
-    bool is_stopped;   /* the program is */
+    struct rlimit files; /* likewise: how many descriptors the program may have */
+    int stop_signal;     /* the last request to stop that we got ourselves; 0: none */
+    bool is_stopped;     /* the program is */
     bool has_ended;
     int wait_status;  /* as waitpid() gives it, once it has ended */
     int failure_code; /* after a failed start: 126 or 127, as env gives them */
 };
 
 /* From here on signals wait for lw_program_signals(), and neither a pipe that nobody
- * reads nor a file that may not grow kills us. Call before threads are made. */
+ * reads nor a file that may not grow kills us. The program will have the signals and the
+ * limits that are ours now. Call before threads are made. */
 bool lw_program_init(struct lw_program *program, struct lw_error *err) LW_MUST_CHECK;
 /* Signals act on us again as they did. The program, if it runs, runs on. */
 void lw_program_release(struct lw_program *program);

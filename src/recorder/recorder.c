@@ -79,6 +79,7 @@ bool lw_recorder_open(struct lw_recorder *recorder,
                       const struct lw_recorder_options *options, struct lw_error *err)
 {
     lw_recorder_init(recorder);
+    lw_file_raise_limit();
     recorder->max_bytes = options->max_bytes;
     recorder->is_attached = options->is_attached;
     recorder->sample_rate = options->sample_rate;
@@ -95,7 +96,7 @@ bool lw_recorder_open(struct lw_recorder *recorder,
         (options->system && !(recorder->system = lw_system_new(err))) ||
         (options->sample_rate > 0 && !start_sampler(recorder, options, err)))
         goto fail;
-    lw_listener_show_run(&recorder->listener, recorder->run.path);
+    lw_listener_show_run(&recorder->listener, &recorder->run.folder);
     recorder->fd = epoll_create1(EPOLL_CLOEXEC);
     recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (recorder->fd < 0 || recorder->timer_fd < 0 ||
@@ -286,6 +287,7 @@ static void look_at_all(struct lw_recorder *recorder)
         fullest = fill > fullest ? fill : fullest;
     }
     close_those_over(recorder);
+    lw_processes_find_dead(recorder);
     lw_processes_bury(recorder);
     lw_follow_look(recorder, start_ns);
     lw_processes_greet_late(recorder, false);
@@ -320,13 +322,15 @@ void lw_recorder_work(struct lw_recorder *recorder)
         look_at_all(recorder);
     else
         lw_processes_bury(recorder);
+    if (recorder->has_more_hellos)
+        set_timer(recorder, MS);
 }
 
 void lw_recorder_ended(struct lw_recorder *recorder, pid_t pid, int exit_code)
 {
     recorder->child_pid = pid;
     recorder->child_exit_code = exit_code;
-    lw_processes_take_hellos(recorder); /* its own may still be waiting */
+    lw_processes_take_last_hellos(recorder); /* its own may still be waiting */
     for (size_t i = recorder->process_count; i-- > 0;) {
         if ((pid_t)recorder->processes[i]->pid == pid)
             lw_processes_close(recorder, i);
@@ -338,11 +342,12 @@ void lw_recorder_ended(struct lw_recorder *recorder, pid_t pid, int exit_code)
 /* Those of whose death we have not heard yet are not "still running". */
 static void close_those_dead(struct lw_recorder *recorder)
 {
+    lw_processes_find_dead(recorder);
     for (size_t i = recorder->process_count; i-- > 0;) {
         const struct lw_watched *watched = recorder->processes[i];
         struct pollfd pollfd = { watched->pid_fd, POLLIN, 0 };
 
-        if (!watched->death_ns && poll(&pollfd, 1, 0) > 0)
+        if (!watched->death_ns && watched->pid_fd >= 0 && poll(&pollfd, 1, 0) > 0)
             lw_processes_died(recorder, watched->number);
         if (watched->death_ns)
             lw_processes_close(recorder, i);
@@ -409,7 +414,7 @@ bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
     struct lw_run_info *info = &recorder->run.info;
     bool done;
 
-    lw_processes_take_hellos(recorder);
+    lw_processes_take_last_hellos(recorder);
     lw_run_free_reserve(&recorder->run);
     lw_processes_greet_late(recorder, true);
     close_those_dead(recorder);
@@ -418,6 +423,10 @@ bool lw_recorder_finish(struct lw_recorder *recorder, struct lw_error *err)
                                recorder->process_count);
     while (recorder->process_count > 0)
         lw_processes_close(recorder, recorder->process_count - 1);
+    lw_processes_note_loss(recorder,
+                           "could not be recorded: the recorder was stopped, or too "
+                           "many came at once",
+                           lw_listener_missed(&recorder->listener));
     finish_traces(recorder);
     keep_to_size(recorder, true);
     lw_processes_note_loss(recorder, "not all could be written",

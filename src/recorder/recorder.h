@@ -48,6 +48,7 @@ struct lw_recorder {
 
     struct lw_listener listener;
     struct lw_calibration calibration;
+    uint64_t told_jumps; /* of its counter, which the run has been told */
     int timer_fd;
     struct lw_watched **processes; /* those that live or have just died; owned */
     size_t process_count;
@@ -66,6 +67,7 @@ struct lw_recorder {
     double sample_rate;
     bool sample_pause;
     bool is_attached;
+    bool has_more_hellos;    /* to be taken soon */
     struct lw_follow follow; /* descendants that do not say hello */
 
     uint64_t tick_ns; /* between looks */

@@ -5,6 +5,26 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
+bool lw_ring_reader_init(struct lw_ring_reader *reader, struct lw_error *err)
+{
+    reader->spans = lw_alloc(LW_RING_HANDFUL * sizeof(*reader->spans), err);
+    reader->origins = lw_alloc(LW_RING_HANDFUL * sizeof(*reader->origins), err);
+    if (reader->spans && reader->origins)
+        return true;
+    lw_ring_reader_release(reader);
+    return false;
+}
+
+void lw_ring_reader_release(struct lw_ring_reader *reader)
+{
+    lw_free(reader->spans);
+    lw_free(reader->origins);
+    reader->spans = NULL;
+    reader->origins = NULL;
+}
+
 static bool add_counter(struct lw_ring_reader *reader,
                         const struct lw_agent_record *record, struct lw_error *err)
 {
@@ -15,6 +35,8 @@ static bool add_counter(struct lw_ring_reader *reader,
                                      record->ticks),
     };
 
+    if (lw_name_log_has_lost(context->log, context->shared, record->id))
+        return true; /* its values go with its name, which is counted */
     if (!name || name->kind != LW_NAME_COUNTER) {
         reader->strange_records++;
         return true;

@@ -12,10 +12,15 @@ struct lw_ring_reader {
     struct lw_trees *trees;                   /* borrowed: stacks of nodes */
     const struct lw_tree_context *context;    /* borrowed */
     const struct lw_calibration *calibration; /* borrowed */
-    struct lw_span *spans;                    /* scratch, LW_RING_HANDFUL; borrowed */
-    struct lw_origin *origins;                /* the same */
-    uint64_t strange_records; /* that made no sense: dropped, counted here */
+    struct lw_span *spans;     /* scratch, LW_RING_HANDFUL of them; owned */
+    struct lw_origin *origins; /* the same */
+    uint64_t strange_records;  /* that made no sense: dropped, counted here */
 };
+
+/* Make the scratch; the other fields are the caller's to fill. */
+bool lw_ring_reader_init(struct lw_ring_reader *reader, struct lw_error *err)
+    LW_MUST_CHECK;
+void lw_ring_reader_release(struct lw_ring_reader *reader); /* without one is fine */
 
 /* One ring, and how far it was read. */
 struct lw_ring_place {

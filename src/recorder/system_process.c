@@ -6,13 +6,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "recorder/system_read.h"
 
 #define S_NS 1000000000ull
-
-/* Files of so many processes stay open, which halves the time of a look; a recorder may
- * have 1,024 files by default. */
-#define KEPT_OPEN 128
 
 /* The kernel walks all pages of a process to tell its part of those that are shared:
  * measured 30 ms a GB. So it is asked for at most so often, and at most this share of
@@ -31,7 +28,8 @@ static const struct {
     { "write_bytes:", "disk write [bytes/s]" },
 };
 
-/* File NAME of a process, by *FD, which is opened if it is not open yet. */
+/* File NAME of a process, by *FD, which is opened if it is not open yet. It stays open,
+ * which halves the time of a look, as long as descriptors are plentiful. */
 static bool read_of(struct lw_system_reader *reader,
                     const struct lw_system_process *process, const char *name, int *fd,
                     struct lw_piece *text)
@@ -46,7 +44,7 @@ static bool read_of(struct lw_system_reader *reader,
         *fd = open(reader->path.bytes, O_RDONLY | O_CLOEXEC);
     }
     done = *fd >= 0 && lw_system_read_fd(reader, *fd, true, text);
-    if (*fd >= 0 && reader->process_count > KEPT_OPEN) {
+    if (*fd >= 0 && lw_file_is_scarce(*fd)) {
         close(*fd);
         *fd = -1;
     }

@@ -9,50 +9,50 @@
 #define STACK_UNKNOWN LW_NO_STACK
 #define STACK_IN_CHAIN UINT32_MAX /* its stack is being looked for right now */
 
-bool lw_trees_init(struct lw_trees *trees, const struct lw_shared *shared,
-                   struct lw_error *err)
+void lw_trees_init(struct lw_trees *trees)
 {
     memset(trees, 0, sizeof(*trees));
-    trees->told = lw_zalloc(shared->block_count, sizeof(*trees->told), err);
-    trees->stacks = lw_zalloc(shared->block_count, sizeof(*trees->stacks), err);
-    if (!trees->told || !trees->stacks) {
-        lw_trees_release(trees, shared);
-        return false;
-    }
-    return true;
+    trees->self_most = UINT64_MAX;
 }
 
-void lw_trees_release(struct lw_trees *trees, const struct lw_shared *shared)
+void lw_trees_release(struct lw_trees *trees)
 {
-    for (uint32_t block = 0; block < shared->block_count; block++) {
-        if (trees->told)
-            lw_free(trees->told[block]);
-        if (trees->stacks)
-            lw_free(trees->stacks[block]);
+    for (size_t block = 0; block < trees->block_capacity; block++) {
+        lw_free(trees->blocks[block].told);
+        lw_free(trees->blocks[block].stacks);
     }
-    lw_free(trees->told);
-    lw_free(trees->stacks);
+    lw_free(trees->blocks);
     lw_free(trees->chain);
     lw_free(trees->changes);
     memset(trees, 0, sizeof(*trees));
 }
 
+/* BLOCK is one that the region has. */
 static bool open_block(struct lw_trees *trees, const struct lw_shared *shared,
                        uint32_t block, struct lw_error *err)
 {
-    if (!trees->told[block])
-        trees->told[block] =
-            lw_zalloc(shared->block_nodes, sizeof(*trees->told[block]), err);
-    if (!trees->stacks[block])
-        trees->stacks[block] =
-            lw_zalloc(shared->block_nodes, sizeof(*trees->stacks[block]), err);
-    return trees->told[block] && trees->stacks[block];
+    size_t before = trees->block_capacity;
+    struct lw_tree_block *opened;
+
+    if (!lw_grow(&trees->blocks, &trees->block_capacity, (size_t)block + 1,
+                 sizeof(*trees->blocks), err))
+        return false;
+    if (trees->block_capacity > before)
+        memset(&trees->blocks[before], 0,
+               (trees->block_capacity - before) * sizeof(*trees->blocks));
+    opened = &trees->blocks[block];
+    if (!opened->told)
+        opened->told = lw_zalloc(shared->block_nodes, sizeof(*opened->told), err);
+    if (!opened->stacks)
+        opened->stacks = lw_zalloc(shared->block_nodes, sizeof(*opened->stacks), err);
+    return opened->told && opened->stacks;
 }
 
 static lw_stack_id *stack_place(const struct lw_trees *trees,
                                 const struct lw_shared *shared, uint32_t node)
 {
-    return &trees->stacks[node / shared->block_nodes][node % shared->block_nodes];
+    return &trees->blocks[node / shared->block_nodes]
+                .stacks[node % shared->block_nodes];
 }
 
 static uint32_t function_of(const struct lw_shared *shared, uint32_t node)
@@ -70,9 +70,14 @@ static bool climb(struct lw_trees *trees, const struct lw_shared *shared, uint32
     *count = 0;
     *base = LW_NO_STACK;
     for (;;) {
-        uint32_t function = node < shared->node_count ? function_of(shared, node) : 0;
+        uint32_t function = 0;
         lw_stack_id *place;
 
+        if (node < shared->node_count) {
+            if (!lw_shared_reach_node(shared, node, err))
+                return false;
+            function = function_of(shared, node);
+        }
         if (function == LW_FUNCTION_ROOT)
             return true;
         if (function == 0) {
@@ -127,8 +132,10 @@ bool lw_trees_stack(struct lw_trees *trees, const struct lw_tree_context *contex
                     uint32_t node, lw_stack_id *stack, struct lw_error *err)
 {
     const struct lw_shared *shared = context->shared;
+    size_t block = node / shared->block_nodes;
 
-    if (node < shared->node_count && trees->stacks[node / shared->block_nodes]) {
+    if (node < shared->node_count && block < trees->block_capacity &&
+        trees->blocks[block].stacks) {
         *stack = *stack_place(trees, shared, node);
         if (*stack != STACK_UNKNOWN)
             return true;
@@ -139,7 +146,7 @@ bool lw_trees_stack(struct lw_trees *trees, const struct lw_tree_context *contex
 static struct lw_told *told_place(const struct lw_trees *trees,
                                   const struct lw_shared *shared, uint32_t node)
 {
-    return &trees->told[node / shared->block_nodes][node % shared->block_nodes];
+    return &trees->blocks[node / shared->block_nodes].told[node % shared->block_nodes];
 }
 
 /* Told from now on, unless lw_trees_abandon() takes it back. */
@@ -158,17 +165,38 @@ static bool add_change(struct lw_trees *trees, const struct lw_tree_context *con
     return true;
 }
 
+/* What A counts beyond B. Both may have passed 2^64, where a counter jumped back. */
+static uint64_t beyond(uint64_t a, uint64_t b)
+{
+    return (int64_t)(a - b) > 0 ? a - b : 0;
+}
+
+/* Did NODE get, or lose, more time than has passed since it had TOLD ticks? One whose
+ * running call was told ahead may be behind by any time. */
+static bool has_jumped(const struct lw_trees *trees, uint32_t node, uint64_t self,
+                       uint64_t told)
+{
+    uint64_t most = trees->self_most;
+
+    if (most == UINT64_MAX)
+        return false;
+    return beyond(self, told) > most ||
+           (beyond(told, self) > most && node != trees->ahead);
+}
+
 bool lw_trees_scan(struct lw_trees *trees, const struct lw_tree_context *context,
                    uint32_t block, uint32_t thread, struct lw_error *err)
 {
     const struct lw_shared *shared = context->shared;
     uint32_t first = block * shared->block_nodes;
-    const struct lw_agent_node *nodes = lw_shared_node(shared, first);
-    const struct lw_told *told;
+    const struct lw_agent_node *nodes;
+    struct lw_told *told;
 
-    if (!open_block(trees, shared, block, err))
+    if (!lw_shared_reach_node(shared, first + shared->block_nodes - 1, err) ||
+        !open_block(trees, shared, block, err))
         return false;
-    told = trees->told[block];
+    nodes = lw_shared_node(shared, first);
+    told = trees->blocks[block].told;
     for (uint32_t i = first == 0 ? 1 : 0; i < shared->block_nodes; i++) {
         uint32_t function =
             atomic_load_explicit(&nodes[i].function, memory_order_acquire);
@@ -179,12 +207,14 @@ bool lw_trees_scan(struct lw_trees *trees, const struct lw_tree_context *context
 
         if (function == 0)
             break; /* nodes are taken in order: the rest of the block is unused */
-        if (calls <= told[i].calls && self <= told[i].self_ticks)
+        if (has_jumped(trees, first + i, self, told[i].self_ticks))
+            told[i].self_ticks = self; /* its time since the last round is not told */
+        if (calls <= told[i].calls && beyond(self, told[i].self_ticks) == 0)
             continue;
         if (function == LW_FUNCTION_ROOT)
             continue; /* time in no recorded function */
         change.calls = calls > told[i].calls ? calls - told[i].calls : 0;
-        change.self_ticks = self > told[i].self_ticks ? self - told[i].self_ticks : 0;
+        change.self_ticks = beyond(self, told[i].self_ticks);
         if (!add_change(trees, context, change, err))
             return false;
     }
@@ -196,15 +226,21 @@ bool lw_trees_run_ahead(struct lw_trees *trees, const struct lw_tree_context *co
                         struct lw_error *err)
 {
     struct lw_tree_change change = { .node = node, .thread = thread };
-    uint64_t told;
 
     if (!open_block(trees, context->shared, node / context->shared->block_nodes, err))
         return false;
-    told = told_place(trees, context->shared, node)->self_ticks;
-    if (self_ticks <= told)
-        return true;
-    change.self_ticks = self_ticks - told;
-    return add_change(trees, context, change, err);
+    change.self_ticks =
+        beyond(self_ticks, told_place(trees, context->shared, node)->self_ticks);
+    return change.self_ticks == 0 || add_change(trees, context, change, err);
+}
+
+bool lw_trees_pass_over(struct lw_trees *trees, const struct lw_shared *shared,
+                        uint32_t node, uint64_t ticks, struct lw_error *err)
+{
+    if (!open_block(trees, shared, node / shared->block_nodes, err))
+        return false;
+    told_place(trees, shared, node)->self_ticks += ticks;
+    return true;
 }
 
 void lw_trees_commit(struct lw_trees *trees)

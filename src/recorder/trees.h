@@ -33,20 +33,28 @@ struct lw_tree_change {
     uint64_t self_ticks; /* likewise */
 };
 
+/* What is known of the nodes of a block; the arrays are owned, NULL until it is used. */
+struct lw_tree_block {
+    struct lw_told *told;
+    lw_stack_id *stacks; /* 0: not known yet */
+};
+
 struct lw_trees {
-    struct lw_told **told; /* by block, NULL until the block is used; owned */
-    lw_stack_id **stacks;  /* by block; 0: not known yet; owned */
-    uint32_t *chain;       /* scratch for finding a node's stack; owned */
+    struct lw_tree_block *blocks; /* as many as were used, and a few; owned */
+    size_t block_capacity;
+    uint32_t *chain; /* scratch for finding a node's stack; owned */
     size_t chain_capacity;
     struct lw_tree_change *changes; /* of this look; owned */
     size_t change_count;
     size_t change_capacity;
     uint64_t damaged_nodes; /* whose parents made no sense; shown without callers */
+    uint64_t self_most; /* once the counter has jumped: ticks that a node can have got
+                               since it was last read; UINT64_MAX: it never has */
+    uint32_t ahead;     /* the node whose running call is told ahead; 0: none */
 };
 
-bool lw_trees_init(struct lw_trees *trees, const struct lw_shared *shared,
-                   struct lw_error *err) LW_MUST_CHECK;
-void lw_trees_release(struct lw_trees *trees, const struct lw_shared *shared);
+void lw_trees_init(struct lw_trees *trees);
+void lw_trees_release(struct lw_trees *trees);
 
 /* Where names come from and where stacks go to, which every function below needs. */
 struct lw_tree_context {
@@ -71,6 +79,12 @@ bool lw_trees_scan(struct lw_trees *trees, const struct lw_tree_context *context
 bool lw_trees_run_ahead(struct lw_trees *trees, const struct lw_tree_context *context,
                         uint32_t node, uint32_t thread, uint64_t self_ticks,
                         struct lw_error *err) LW_MUST_CHECK;
+
+/* TICKS of the time that NODE (below node_count) is about to get, or has just got, are of a
+ * jump of the counter: they will not be told. */
+bool lw_trees_pass_over(struct lw_trees *trees, const struct lw_shared *shared,
+                        uint32_t node, uint64_t ticks, struct lw_error *err)
+    LW_MUST_CHECK;
 
 /* The changes are in the recording. */
 void lw_trees_commit(struct lw_trees *trees);

@@ -22,21 +22,25 @@ static const struct {
                            "returns" },
     [LW_LOST_HOOKED] = { "the program's own profile function shut ours out", "times" },
     [LW_LOST_NAMES] = { "name log full", "names" },
+    [LW_LOST_FORKS] = { "forked, but the recorder was stopped or busy, or memory or "
+                        "descriptors ran out",
+                        "processes" },
+    [LW_LOST_ROOM] = { "no address space for a ring (ulimit -v)", "spans" },
 };
+
+/* What a counter that has jumped cannot be told apart from: a look that came late. */
+#define JUMP_SLACK_NS 10000000u
 
 static void free_watched(struct lw_watched *watched)
 {
     if (watched->pid_fd >= 0)
         close(watched->pid_fd);
     lw_name_log_release(&watched->log);
-    if (watched->shared.bytes)
-        lw_trees_release(&watched->trees, &watched->shared);
+    lw_trees_release(&watched->trees);
     lw_shared_close(&watched->shared);
     lw_samples_release(&watched->samples);
     lw_free(watched->threads);
     lw_free(watched->rows);
-    lw_free(watched->spans);
-    lw_free(watched->origins);
     lw_free(watched);
 }
 
@@ -69,15 +73,9 @@ static bool open_shared(struct lw_watched *watched, int fd, struct lw_error *err
     struct lw_shared *shared = &watched->shared;
 
     if (!lw_shared_open(shared, fd, err) ||
-        !lw_trees_init(&watched->trees, shared, err) ||
         !(watched->threads =
-              lw_zalloc(shared->thread_slots, sizeof(*watched->threads), err)) ||
-        !(watched->spans = lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->spans), err)) ||
-        !(watched->origins =
-              lw_zalloc(LW_RING_HANDFUL, sizeof(*watched->origins), err)))
+              lw_zalloc(shared->thread_slots, sizeof(*watched->threads), err)))
         return false;
-    for (uint32_t slot = 0; slot < shared->thread_slots; slot++)
-        watched->threads[slot].ring.slot = slot;
     return true;
 }
 
@@ -97,10 +95,12 @@ struct lw_watched *lw_watched_open(const char *folder, uint32_t number, int fd,
     watched->number = number;
     watched->image = lw_facts_image((pid_t)facts->pid);
     lw_name_log_init(&watched->log);
+    lw_trees_init(&watched->trees);
     if ((fd >= 0 && !open_shared(watched, fd, err)) ||
         !(watched->writer = lw_lap_writer_open(folder, number, &options, err)))
         goto fail;
     watched->round_ns = fd >= 0 ? shared->start_ns : lw_clock_ns();
+    watched->told_ns = watched->round_ns;
     if (write_facts(watched, facts, err)) {
         watched->pid_fd = pid_fd;
         return watched;
@@ -173,6 +173,7 @@ static bool add_thread(struct lw_watched *watched, struct lw_watched_thread *thr
     thread->is_known = true;
     thread->is_over = false;
     thread->quiet_looks = 0;
+    thread->jump_ticks = 0;
     return true;
 }
 
@@ -241,11 +242,15 @@ static bool tell_running(struct lw_watched *watched, struct lw_watched_thread *t
     uint32_t current = atomic_load_explicit(&slot->current, memory_order_acquire);
     uint32_t function = 0;
     uint64_t self = 0;
+    uint64_t elapsed = now - last - thread->jump_ticks;
     bool same_call, has_moved;
 
     if (current < shared->node_count) {
-        struct lw_agent_node *node = lw_shared_node(shared, current);
+        struct lw_agent_node *node;
 
+        if (!lw_shared_reach_node(shared, current, err))
+            return false;
+        node = lw_shared_node(shared, current);
         function = atomic_load_explicit(&node->function, memory_order_acquire);
         self = atomic_load_explicit(&node->self_ticks, memory_order_relaxed);
     }
@@ -256,10 +261,11 @@ static bool tell_running(struct lw_watched *watched, struct lw_watched_thread *t
         thread->current = current;
         thread->current_self = self;
     }
-    if (has_moved || function == 0 || function == LW_FUNCTION_ROOT || now <= last)
+    if (has_moved || function == 0 || function == LW_FUNCTION_ROOT ||
+        (int64_t)elapsed <= 0)
         return true;
     return lw_trees_run_ahead(&watched->trees, context, current, thread->ring.thread,
-                              self + (now - last), err);
+                              self + elapsed, err);
 }
 
 /* Hand the collected changes to the writer, all or none. */
@@ -309,6 +315,16 @@ static void start_round(struct lw_watched *watched, bool is_last)
     watched->round_ns = lw_clock_ns();
 }
 
+/* The node whose running call is told ahead, unless that has returned by now; 0: none. */
+static uint32_t node_told_ahead(const struct lw_watched *watched, uint32_t slot)
+{
+    const struct lw_watched_thread *thread = &watched->threads[slot];
+    uint64_t last = atomic_load_explicit(
+        &lw_shared_thread(&watched->shared, slot)->last_ticks, memory_order_acquire);
+
+    return thread->is_known && last == thread->last_ticks ? thread->current : 0;
+}
+
 /* Go on with the round until it is complete or *BUDGET_NS is used up. */
 static bool scan_blocks(struct lw_watched *watched,
                         const struct lw_tree_context *context, uint64_t *budget_ns,
@@ -324,6 +340,7 @@ static bool scan_blocks(struct lw_watched *watched,
 
         if (slot == LW_NO_SLOT || !watched->threads[slot].has_news)
             continue;
+        watched->trees.ahead = node_told_ahead(watched, slot);
         if (!lw_trees_scan(&watched->trees, context, block,
                            watched->threads[slot].ring.thread, err))
             return false;
@@ -372,6 +389,51 @@ static bool tell_all_running(struct lw_watched *watched,
     return true;
 }
 
+/* THREAD had its last event before the counter jumped: the time that goes to its node with
+ * the next event is not to be told as it is. */
+static bool follow_jump(struct lw_watched *watched, struct lw_watched_thread *thread,
+                        struct lw_agent_thread *slot,
+                        const struct lw_calibration *calibration, struct lw_error *err)
+{
+    uint64_t last = atomic_load_explicit(&slot->last_ticks, memory_order_acquire);
+
+    if (thread->jump_ticks != 0 && last != thread->jump_last) {
+        if (thread->jump_node < watched->shared.node_count &&
+            !lw_trees_pass_over(&watched->trees, &watched->shared, thread->jump_node,
+                                thread->jump_ticks, err))
+            return false;
+        thread->jump_ticks = 0;
+    }
+    if (watched->jump_count != calibration->jump_count &&
+        lw_calibration_is_past(calibration, watched->shared.clock, last)) {
+        thread->jump_ticks += calibration->jump_ticks - watched->jump_ticks;
+        thread->jump_last = last;
+        thread->jump_node = atomic_load_explicit(&slot->current, memory_order_acquire);
+    }
+    return true;
+}
+
+/* Before the trees are read: what has to be known of a counter that has ever jumped. Time
+ * that it added to a node, or took away, is found by being more than has passed. */
+static bool follow_jumps(struct lw_watched *watched,
+                         const struct lw_calibration *calibration, struct lw_error *err)
+{
+    if (watched->shared.clock != LW_CLOCK_TSC || calibration->jump_count == 0)
+        return true;
+    watched->trees.self_most =
+        (uint64_t)((double)(lw_clock_ns() - watched->told_ns + JUMP_SLACK_NS) /
+                   calibration->ns_per_tick);
+    for (uint32_t slot = 0; slot < watched->slot_count; slot++) {
+        if (watched->threads[slot].is_known &&
+            !follow_jump(watched, &watched->threads[slot],
+                         lw_shared_thread(&watched->shared, slot), calibration, err))
+            return false;
+    }
+    watched->jump_count = calibration->jump_count;
+    watched->jump_ticks = calibration->jump_ticks;
+    return true;
+}
+
 static bool read_trees(struct lw_watched *watched,
                        const struct lw_tree_context *context,
                        const struct lw_watched_look *look, bool rings_were_empty,
@@ -379,6 +441,8 @@ static bool read_trees(struct lw_watched *watched,
 {
     const struct lw_shared *shared = &watched->shared;
 
+    if (!follow_jumps(watched, look->calibration, err))
+        return false;
     if (!watched->is_in_round || look->is_last)
         start_round(watched, look->is_last);
     if (!scan_blocks(watched, context, look->is_last ? NULL : look->budget_ns, err) ||
@@ -390,6 +454,8 @@ static bool read_trees(struct lw_watched *watched,
         return false;
     }
     lw_trees_commit(&watched->trees);
+    if (!watched->is_in_round)
+        watched->told_ns = watched->window_ns;
     for (uint32_t slot = 0; !watched->is_in_round && slot < watched->slot_count;
          slot++) {
         struct lw_watched_thread *thread = &watched->threads[slot];
@@ -429,6 +495,16 @@ static bool tell_losses(struct lw_watched *watched, struct lw_error *err)
     return true;
 }
 
+static bool has_records(const struct lw_watched *watched,
+                        const struct lw_watched_thread *thread)
+{
+    struct lw_agent_ring *ring = lw_shared_ring(&watched->shared, thread->ring.slot);
+
+    return thread->is_known &&
+           atomic_load_explicit(&ring->head, memory_order_acquire) != thread->ring.tail;
+}
+
+/* The scratch is large, and most processes have nothing to say most of the time. */
 static bool read_rings(struct lw_watched *watched,
                        const struct lw_tree_context *context,
                        const struct lw_watched_look *look, double *ring_fill,
@@ -438,8 +514,6 @@ static bool read_rings(struct lw_watched *watched,
         .trees = &watched->trees,
         .context = context,
         .calibration = look->calibration,
-        .spans = watched->spans,
-        .origins = watched->origins,
     };
     bool done = true;
 
@@ -447,12 +521,15 @@ static bool read_rings(struct lw_watched *watched,
         struct lw_watched_thread *thread = &watched->threads[slot];
         double fill = 0;
 
-        if (thread->is_known)
-            done = lw_ring_read(&reader, &thread->ring, &fill, err);
+        if (!has_records(watched, thread))
+            continue;
+        done = (reader.spans || lw_ring_reader_init(&reader, err)) &&
+               lw_ring_read(&reader, &thread->ring, &fill, err);
         if (fill > *ring_fill)
             *ring_fill = fill;
     }
     watched->strange_records += reader.strange_records;
+    lw_ring_reader_release(&reader);
     return done;
 }
 
@@ -489,15 +566,18 @@ static bool read_shared(struct lw_watched *watched, const struct lw_watched_look
         .writer = watched->writer,
     };
 
+    lw_shared_tidy(shared);
     if (!lw_name_log_read(&watched->log, shared, watched->writer, err))
         return false;
     watched->slot_count = lw_shared_slots_used(shared, watched->slot_count);
     for (uint32_t slot = 0; slot < watched->slot_count; slot++) {
+        watched->threads[slot].ring.slot = slot;
         if (!meet_thread(watched, &watched->threads[slot],
                          lw_shared_thread(shared, slot), look, err))
             return false;
     }
-    if (!read_rings(watched, &context, look, ring_fill, err))
+    if (!lw_shared_reach_rings(shared, watched->slot_count, err) ||
+        !read_rings(watched, &context, look, ring_fill, err))
         return false;
     if (!read_trees(watched, &context, look, *ring_fill == 0, err))
         return false;

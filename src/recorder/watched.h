@@ -35,11 +35,18 @@ struct lw_watched_thread {
     uint32_t current;
     uint64_t current_self; /* self ticks of `current`, when it was first seen there */
     unsigned quiet_looks;  /* in a row without an event */
+
+    /* The counter has jumped since its last event: the time up to the next one, which goes
+     * to one node, has that much too much in it. */
+    uint64_t jump_ticks; /* modulo 2^64; 0: it has not */
+    uint64_t jump_last;  /* when that last event was */
+    uint32_t jump_node;
 };
 
 struct lw_watched {
     uint64_t pid;
-    int pid_fd;           /* readable when the process has ended; -1: none; owned */
+    int pid_fd;           /* readable when the process has ended; owned; -1: there is
+                             none, and its owner has to look whether it lives */
     uint32_t number;      /* of its series of segments */
     uint64_t death_ns;    /* when it was seen to have ended; 0: lives */
     uint64_t death_ticks; /* the same on its own clock; both are the owner's to set */
@@ -55,8 +62,6 @@ struct lw_watched {
     uint32_t slot_count;               /* those that were ever used: the first ones */
     struct lw_call_row *rows;          /* scratch; owned */
     size_t row_capacity;
-    struct lw_span *spans;     /* scratch; owned */
-    struct lw_origin *origins; /* the same */
     uint64_t told_lost[LW_LOSS_COUNT];
     uint64_t told_strange; /* records and nodes that made no sense, so far */
     uint64_t strange_records;
@@ -67,6 +72,11 @@ struct lw_watched {
     uint32_t next_block; /* of the round */
     uint64_t round_ns;   /* when it began */
     uint64_t window_ns;  /* when the one before began: no change is older */
+
+    uint64_t told_ns; /* when the last round began that was told */
+    uint64_t
+        jump_count; /* of the calibration (recorder/calibration.h), at the last look */
+    uint64_t jump_ticks; /* likewise */
 };
 
 /* What a process said of itself in its hello, and what /proc knows. */

@@ -34,9 +34,9 @@ bool lw_order_find(pid_t pid, char **socket, const char **reason, struct lw_erro
     LW_MUST_CHECK;
 
 /* Have process PID take WINDOW, with the first step that begins at its `start_ms` or later,
- * and leave it in FOLDER. What a device needs for a warm-up the agent knows itself. */
+ * and leave it in PLACE. What a device needs for a warm-up the agent knows itself. */
 bool lw_order_give(pid_t pid, const char *socket, const struct lw_kineto_window *window,
-                   const struct lw_kineto_folder *folder, struct lw_error *err)
+                   const struct lw_kineto_folder *place, struct lw_error *err)
     LW_MUST_CHECK;
 
 /* How far the process is that was given FOLDER; of one that failed, why in the SIZE bytes at
@@ -44,7 +44,8 @@ bool lw_order_give(pid_t pid, const char *socket, const struct lw_kineto_window 
 enum lw_order_state lw_order_look(const struct lw_kineto_folder *folder, char *why,
                                   size_t size);
 
-/* It need not be followed any more. */
-void lw_order_withdraw(pid_t pid, const char *socket);
+/* The order that named PLACE need not be followed any more. */
+void lw_order_withdraw(pid_t pid, const char *socket,
+                       const struct lw_kineto_folder *place);
 
 #endif

@@ -28,6 +28,15 @@ bool lw_os_process(pid_t pid, struct lw_os_process *process, struct lw_error *er
 /* Is it there, and neither about to end nor only a memory of its parent's (a zombie)? */
 bool lw_os_lives(pid_t pid);
 
+/* Whose process PID is: the user and group that started it, and those it acts as, which are
+ * others in a program with the set-user-id bit, or in a server that has given up root. */
+struct lw_os_owner {
+    uid_t uid, acting_uid;
+    gid_t gid, acting_gid;
+};
+bool lw_os_owner(pid_t pid, struct lw_os_owner *owner, struct lw_error *err)
+    LW_MUST_CHECK;
+
 /* A file that is mapped into a process, from its beginning. */
 struct lw_os_image {
     uint64_t base;    /* where the file's first byte lies */

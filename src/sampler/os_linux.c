@@ -113,6 +113,34 @@ bool lw_os_process(pid_t pid, struct lw_os_process *process, struct lw_error *er
     return done || fail_gone(pid, err);
 }
 
+/* "KEY:\treal effective saved files". */
+static bool parse_ids(const char *text, const char *key, unsigned *real,
+                      unsigned *effective)
+{
+    const char *line = strstr(text, key);
+
+    return line && sscanf(line + strlen(key), "%u %u", real, effective) == 2;
+}
+
+/* Not the owner of /proc/PID, which is root where a process must not be looked into. */
+bool lw_os_owner(pid_t pid, struct lw_os_owner *owner, struct lw_error *err)
+{
+    unsigned uid, acting_uid, gid, acting_gid;
+    struct lw_buf text;
+    bool done;
+
+    *owner = (struct lw_os_owner){ 0 };
+    if (pid <= 0 || !read_proc(&text, pid, "status"))
+        return fail_gone(pid, err);
+    done = parse_ids(text.bytes, "\nUid:", &uid, &acting_uid) &&
+           parse_ids(text.bytes, "\nGid:", &gid, &acting_gid);
+    lw_buf_release(&text);
+    if (!done)
+        return fail_gone(pid, err);
+    *owner = (struct lw_os_owner){ uid, acting_uid, gid, acting_gid };
+    return true;
+}
+
 bool lw_os_lives(pid_t pid)
 {
     struct lw_os_process process;

@@ -14,8 +14,10 @@
 #include "base/error.h"
 
 struct lw_rest {
-    int state_fd;        /* -1: gone or not to be seen */
+    pid_t pid, tid;      /* 0: of nobody yet */
+    int state_fd;        /* -1: gone, not to be seen, or opened again each time */
     int runs_fd;         /* likewise, or a kernel that does not count */
+    bool is_reopened;    /* there are too few descriptors to keep these two open */
     uint64_t runs;       /* how often it had run when it was seen asleep */
     bool is_asleep;      /* it was, at the last lw_rest_state() */
     bool is_read_asleep; /* and has been since before its stack was read */
@@ -27,6 +29,8 @@ void lw_rest_close(struct lw_rest *rest);
 
 /* Has it slept on since a stack of it was read while it slept? */
 bool lw_rest_begin(struct lw_rest *rest);
+/* How often it has run so far; false: not known. */
+bool lw_rest_runs(const struct lw_rest *rest, uint64_t *runs);
 /* 'R' on (or waiting for) a processor, 'S', 'D', 'T' ...; 0: not known. */
 char lw_rest_state(struct lw_rest *rest);
 

@@ -527,10 +527,10 @@ static bool read_asleep(struct lw_target *target, struct lw_target_thread *threa
 {
     uint64_t before = 0, after = 0, stack, pc;
 
-    return lw_os_runs(thread->rest.runs_fd, &before) &&
+    return lw_rest_runs(&thread->rest, &before) &&
            lw_os_sleeps_at(target->pid, (pid_t)thread->tid, &stack, &pc) &&
            lw_target_read_thread(target, thread, now_ns) &&
-           lw_os_runs(thread->rest.runs_fd, &after) && before == after;
+           lw_rest_runs(&thread->rest, &after) && before == after;
 }
 
 /* Read each thread again, but now it stands: one after the other, so that nobody stands
@@ -636,6 +636,10 @@ struct lw_target *lw_target_open(pid_t pid, int mem_fd, struct lw_error *err)
         !find_python(target, err)) {
         lw_target_free(target);
         return NULL;
+    }
+    if (mem_fd >= 0 && !lw_memory_is_through_descriptor(&target->memory)) {
+        close(mem_fd); /* a machine with many processes has few descriptors */
+        target->memory.fd = -1;
     }
     return target;
 }

@@ -10,7 +10,8 @@
 #include "base/json_out.h"
 #include "base/text.h"
 
-static bool is_utf8(const char *text, size_t len)
+/* Are these characters that may be copied? White space between words is, too. */
+static bool is_plain(const char *text, size_t len)
 {
     const char *end = text + len;
     uint32_t code;
@@ -20,7 +21,7 @@ static bool is_utf8(const char *text, size_t len)
                           ? 1
                           : lw_text_utf8(text, (size_t)(end - text), &code);
 
-        if (!size)
+        if (!size || (size > 1 && !lw_text_is_printable(code)) || *text == 0x7f)
             return false;
         text += size;
     }
@@ -76,10 +77,11 @@ static const char *mend_string(const char *p, const char *end, struct lw_buf *ou
 
         if (*p == '\\' && !size) {
             lw_buf_add_text(out, "\\\\");
-        } else if ((unsigned char)*p < 0x20) {
-            lw_buf_addf(out, "\\u%04x", (unsigned)*p);
         } else if (!size) {
             lw_buf_add_text(out, LW_TEXT_BAD_UTF8);
+        } else if (*p != '\\' && !lw_text_is_printable(code)) {
+            lw_json_add_escape(out, code);
+            p += size - 1;
         } else {
             lw_buf_add(out, p, size);
             p += size - 1;
@@ -118,7 +120,7 @@ const char *lw_args_json(const char *text, size_t len, struct lw_buf *scratch,
 {
     lw_buf_reset(scratch);
     *json_len = len;
-    if (is_object(text, len) && is_utf8(text, len))
+    if (is_object(text, len) && is_plain(text, len))
         return text;
     mend(text, text + len, scratch);
     if (scratch->failure) {

@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "model/callgraph.h"
 #include "model/losses.h"
+#include "model/measure.h"
 #include "writers/writer.h"
 
 struct writing {
@@ -149,6 +150,7 @@ static void write_head(struct writing *w)
 {
     const struct lw_callgraph *graph = w->graph;
     const char *command = lw_profile_fact(graph->profile, "command");
+    enum lw_unit unit = lw_measure_unit(graph->profile);
     uint64_t total_ns = 0;
 
     for (size_t i = 0; i < graph->function_count; i++)
@@ -160,7 +162,10 @@ static void write_head(struct writing *w)
         lw_buf_add_char(w->out, '\n');
     }
     write_remarks(w);
-    lw_buf_addf(w->out, "positions: line\nevents: ns\nsummary: %" PRIu64 "\n",
+    lw_buf_addf(w->out, "positions: line\nevents: %s\nsummary: %" PRIu64 "\n",
+                unit == LW_UNIT_COUNT   ? "weights"
+                : unit == LW_UNIT_BYTES ? "bytes"
+                                        : "ns",
                 total_ns);
 }
 

@@ -20,6 +20,7 @@
 #include "base/deflate.h"
 #include "model/codes.h"
 #include "model/losses.h"
+#include "model/measure.h"
 #include "writers/proto.h"
 #include "writers/weights.h"
 #include "writers/writer.h"
@@ -61,6 +62,8 @@ enum word {
     WORD_COUNT,
     WORD_TIME,
     WORD_NANOSECONDS,
+    WORD_WEIGHTS,
+    WORD_BYTES,
     WORD_THREAD,
     WORD_TID,
     WORD_PID,
@@ -73,6 +76,8 @@ static const char *const words[WORDS] = {
     [WORD_COUNT] = "count",
     [WORD_TIME] = "time",
     [WORD_NANOSECONDS] = "nanoseconds",
+    [WORD_WEIGHTS] = "weights",
+    [WORD_BYTES] = "bytes",
     [WORD_THREAD] = "thread",
     [WORD_TID] = "tid",
     [WORD_PID] = "pid",
@@ -134,11 +139,17 @@ static void write_sample_type(struct writing *w, enum word type, enum word unit)
 static void write_head(struct writing *w)
 {
     const struct lw_profile *profile = w->profile;
+    enum lw_unit measure = lw_measure_unit(profile);
+    enum word type =
+        measure == LW_UNIT_COUNT || measure == LW_UNIT_BYTES ? WORD_WEIGHTS : WORD_TIME;
+    enum word unit = measure == LW_UNIT_COUNT   ? WORD_COUNT
+                     : measure == LW_UNIT_BYTES ? WORD_BYTES
+                                                : WORD_NANOSECONDS;
 
     if (w->weights.source == LW_GRAPH_CALLS)
         write_sample_type(w, WORD_CALLS, WORD_COUNT);
-    write_sample_type(w, WORD_TIME, WORD_NANOSECONDS);
-    lw_proto_add_u64(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, WORD_TIME);
+    write_sample_type(w, type, unit);
+    lw_proto_add_u64(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, type);
     if (profile->wall_start_ns)
         lw_proto_add_u64(w->out, PROFILE_TIME_NANOS, profile->wall_start_ns);
     if (profile->end_ns > profile->start_ns)

@@ -3,11 +3,17 @@
  *
  * A name or key that was written before is a reference to it, so the file is as small
  * as Python's own, and loads into as few objects. Times are the doubles of the graph,
- * so that what was read from such a file is written back equal. */
+ * so that what was read from such a file is written back equal.
+ *
+ * Of samples the counts are how many saw the function anywhere (as calls) and on top (as
+ * primitive calls); the first row says so (model/pstats_marks.h). */
+
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/marshal_out.h"
 #include "model/callgraph.h"
+#include "model/pstats_marks.h"
 #include "writers/writer.h"
 
 #define TEXT_MAX (INT32_MAX / 3) /* of lw_marshal_share_text() */
@@ -18,6 +24,7 @@ struct writing {
     uint32_t *string_refs; /* by string: 1 + its reference; 0: not written yet */
     uint32_t no_file_ref;  /* the same for "~", which may not be in the table */
     uint32_t *key_refs;    /* by function: 1 + its key's reference */
+    const char *mark;      /* what the counts are; NULL: calls */
 };
 
 static void write_text(struct writing *w, uint32_t *ref, const char *text, size_t len)
@@ -45,6 +52,46 @@ static void write_key(struct writing *w, uint32_t index)
     write_text(w, &w->string_refs[frame->name], function->name, function->name_len);
 }
 
+static void write_counts(struct writing *w, int64_t first, int64_t second)
+{
+    lw_marshal_add_int(&w->marshal, first);
+    lw_marshal_add_int(&w->marshal, second);
+}
+
+/* What stands for calls: samples where they were counted, else 1 for as long as something
+ * was seen at all. */
+static int64_t calls_of(const struct writing *w, const struct lw_graph_cost *cost)
+{
+    if (!w->mark)
+        return cost->calls;
+    return w->graph->samples > 0 && cost->total_samples > 0 ? cost->total_samples : 1;
+}
+
+static int64_t primitive_calls_of(const struct writing *w,
+                                  const struct lw_graph_cost *cost)
+{
+    if (!w->mark)
+        return cost->primitive_calls;
+    return w->graph->samples > 0 ? cost->self_samples : 1;
+}
+
+/* A row of its own, which is no function. */
+static void write_mark(struct writing *w)
+{
+    if (!w->mark)
+        return;
+    (void)lw_marshal_share_tuple(&w->marshal, 3);
+    write_text(w, &w->no_file_ref, "~", 1);
+    lw_marshal_add_int(&w->marshal, 0);
+    (void)lw_marshal_share_text(&w->marshal, w->mark, strlen(w->mark));
+    lw_marshal_add_tuple(&w->marshal, 5);
+    write_counts(w, 0, 0);
+    lw_marshal_add_float(&w->marshal, 0);
+    lw_marshal_add_float(&w->marshal, 0);
+    lw_marshal_add_dict(&w->marshal);
+    lw_marshal_add_null(&w->marshal);
+}
+
 static void write_callers(struct writing *w, size_t callee)
 {
     const struct lw_callgraph *graph = w->graph;
@@ -57,12 +104,12 @@ static void write_callers(struct writing *w, size_t callee)
         write_key(w, graph->edges[i].caller);
         if (lw_graph_cost_is_known(cost)) {
             lw_marshal_add_tuple(&w->marshal, 4);
-            lw_marshal_add_int(&w->marshal, cost->calls);
-            lw_marshal_add_int(&w->marshal, cost->primitive_calls);
+            write_counts(w, calls_of(w, cost),
+                         w->mark ? calls_of(w, cost) : cost->primitive_calls);
             lw_marshal_add_float(&w->marshal, cost->self_s);
             lw_marshal_add_float(&w->marshal, cost->total_s);
         } else { /* as profile.py has it */
-            lw_marshal_add_int(&w->marshal, cost->calls);
+            lw_marshal_add_int(&w->marshal, calls_of(w, cost));
         }
     }
     lw_marshal_add_null(&w->marshal);
@@ -74,8 +121,7 @@ static void write_function(struct writing *w, size_t index)
 
     write_key(w, (uint32_t)index);
     lw_marshal_add_tuple(&w->marshal, 5);
-    lw_marshal_add_int(&w->marshal, cost->primitive_calls);
-    lw_marshal_add_int(&w->marshal, cost->calls);
+    write_counts(w, primitive_calls_of(w, cost), calls_of(w, cost));
     lw_marshal_add_float(&w->marshal, cost->self_s);
     lw_marshal_add_float(&w->marshal, cost->total_s);
     write_callers(w, index);
@@ -102,12 +148,17 @@ static bool write_graph(const struct lw_callgraph *graph, struct lw_buf *out,
     size_t string_count = lw_strings_count(graph->profile->strings);
     bool done;
 
+    if (graph->samples > 0)
+        w.mark = LW_PSTATS_SAMPLES;
+    else if (graph->source == LW_GRAPH_SAMPLES)
+        w.mark = LW_PSTATS_NO_COUNTS;
     lw_marshal_start(&w.marshal, out);
     w.string_refs = lw_zalloc(string_count, sizeof(*w.string_refs), err);
     w.key_refs = lw_zalloc(graph->function_count, sizeof(*w.key_refs), err);
     done = w.string_refs && w.key_refs;
     if (done) {
         lw_marshal_add_dict(&w.marshal);
+        write_mark(&w);
         for (size_t i = 0; i < graph->listed_count; i++)
             write_function(&w, i);
         lw_marshal_add_null(&w.marshal);
@@ -133,7 +184,8 @@ const struct lw_writer lw_writer_pstats = {
     .summary = "what pstats and snakeviz open, as cProfile saves it",
     .suffixes = ".prof .pstats",
     .lacks = "along which paths, in which thread and when functions were called; what "
-             "the recording misses",
+             "the recording misses; of samples, ncalls are how many saw the function "
+             "(anywhere/on top), and a row says so",
     .is_binary = true,
     .holds_changes = true,
     .want = LW_WANT_CALLS | LW_WANT_SAMPLE_SUMS,

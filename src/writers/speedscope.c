@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "model/codes.h"
 #include "model/losses.h"
+#include "model/measure.h"
 #include "writers/timeline.h"
 #include "writers/weights.h"
 #include "writers/writer.h"
@@ -82,13 +83,22 @@ static void write_name(struct writing *w, uint32_t thread, const char *what)
     lw_buf_release(&name);
 }
 
+static const char *unit_of(const struct lw_profile *profile)
+{
+    enum lw_unit unit = lw_measure_unit(profile);
+
+    return unit == LW_UNIT_COUNT   ? "none"
+           : unit == LW_UNIT_BYTES ? "bytes"
+                                   : "nanoseconds";
+}
+
 static void open_profile(struct writing *w, const char *type, uint32_t thread,
                          const char *what, uint64_t start, uint64_t end)
 {
     lw_json_object(&w->json);
     lw_json_key_text(&w->json, "type", type);
     write_name(w, thread, what);
-    lw_json_key_text(&w->json, "unit", "nanoseconds");
+    lw_json_key_text(&w->json, "unit", unit_of(w->profile));
     lw_json_key_u64(&w->json, "startValue", start);
     lw_json_key_u64(&w->json, "endValue", end);
 }

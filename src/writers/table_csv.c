@@ -1,5 +1,10 @@
 /* A table as CSV: RFC 4180, raw values, machine names. Title and notes have no place
- * in it. An absent cell is empty. */
+ * in it. An absent cell is empty.
+ *
+ * Names come from the watched program or a foreign file, and CSV goes to terminals and
+ * spreadsheets. What is not printable stands as \xNN, so a row is always one line; text
+ * that a spreadsheet would run as a formula gets an apostrophe in front, which a
+ * spreadsheet takes for "this is text". Numbers are written without either. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,32 +13,61 @@
 #include "base/text.h"
 #include "writers/render.h"
 
+/* By its first mark, behind spaces, which some spreadsheets leave out. The wide forms
+ * (U+FF1D, U+FF0B, U+FF0D, U+FF20) are formulas where East Asian input is usual. */
+static bool is_formula(const char *text, size_t len)
+{
+    uint32_t code = 0;
+
+    while (len && *text == ' ') {
+        text++;
+        len--;
+    }
+    if (!lw_text_utf8(text, len, &code))
+        return false;
+    switch (code) {
+    case '=':
+    case '+':
+    case '-':
+    case '@':
+    case '\t':
+    case '\r':
+    case 0xff1d:
+    case 0xff0b:
+    case 0xff0d:
+    case 0xff20: return true;
+    default: return false;
+    }
+}
+
 static bool wants_quotes(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
-        if (strchr("\",\r\n", text[i])) /* finds NUL, too */
+        if (text[i] == '"' || text[i] == ',')
             return true;
     return len && (text[0] == ' ' || text[len - 1] == ' ');
 }
 
 static void add_text(struct lw_buf *out, const char *text, size_t len)
 {
-    if (!wants_quotes(text, len)) {
-        lw_text_add_utf8(out, text, len);
-        return;
-    }
-    lw_buf_add_char(out, '"');
+    bool quoted = wants_quotes(text, len);
+
+    if (quoted)
+        lw_buf_add_char(out, '"');
+    if (is_formula(text, len))
+        lw_buf_add_char(out, '\'');
     while (len) {
         const char *quote = memchr(text, '"', len);
         size_t part = quote ? (size_t)(quote + 1 - text) : len;
 
-        lw_text_add_utf8(out, text, part);
+        lw_text_add_printable(out, text, part);
         if (quote)
             lw_buf_add_char(out, '"');
         text += part;
         len -= part;
     }
-    lw_buf_add_char(out, '"');
+    if (quoted)
+        lw_buf_add_char(out, '"');
 }
 
 static void add_value(struct lw_buf *out, enum lw_unit unit,

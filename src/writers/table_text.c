@@ -35,7 +35,7 @@
 
 struct lw_render_options lw_render_options_for_fd(int fd)
 {
-    struct lw_render_options options = { 0, false };
+    struct lw_render_options options = { 0 };
     const char *columns = getenv("COLUMNS");
     const char *no_colour = getenv("NO_COLOR");
     const char *term = getenv("TERM");
@@ -52,6 +52,19 @@ struct lw_render_options lw_render_options_for_fd(int fd)
         options.width = USUAL_WIDTH;
     options.colour = (!no_colour || !*no_colour) && term && strcmp(term, "dumb") != 0;
     return options;
+}
+
+size_t lw_render_lines_of_fd(int fd)
+{
+    const char *lines = getenv("LINES");
+    struct winsize size;
+    uint64_t count;
+
+    if (!isatty(fd))
+        return 0;
+    if (lines && lw_text_u64(lines, strlen(lines), &count) && count > 0)
+        return (size_t)count;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
 struct cell {
@@ -185,6 +198,13 @@ static size_t end_that_fits(const char *text, size_t len, size_t total, size_t w
     return len - start;
 }
 
+/* Does a number go on from the byte before AT to that at it? */
+static bool is_in_number(const char *text, size_t len, size_t at)
+{
+    return at > 0 && at < len && strchr("0123456789.,", text[at - 1]) &&
+           strchr("0123456789.,", text[at]);
+}
+
 /* Returns the columns that were used. */
 static size_t add_cut(struct lw_buf *out, const char *text, size_t len, size_t total,
                       size_t width)
@@ -200,9 +220,14 @@ static size_t add_cut(struct lw_buf *out, const char *text, size_t len, size_t t
     if (width == 0)
         return 0;
     head = path ? 0 : lw_text_fit(text, len, (width - 1) / 2);
+    while (is_in_number(text, len, head)) /* half a number is another number */
+        head--;
     head_width = lw_text_width(text, head);
     tail = end_that_fits(text, len, total, width - 1 - head_width);
     end = text + len - tail;
+    while (is_in_number(text, len, (size_t)(end - text)))
+        end++;
+    tail = (size_t)(text + len - end);
     if (path) { /* rather whole names of folders, if that costs little */
         const char *slash = memchr(end, '/', tail / 2);
 
@@ -366,11 +391,65 @@ static void add_saying(const struct layout *layout, size_t row, size_t width,
         lw_buf_add_char(out, '\n');
 }
 
+#define FEWEST_ROWS 3 /* a screen too low for these is scrolled */
+
+/* Lines that sentences and header take, and the note about rows that are left out. */
+static size_t lines_without_rows(const struct layout *layout, size_t width)
+{
+    const struct lw_table *table = layout->table;
+    struct lw_buf text;
+    size_t count = 0;
+
+    lw_buf_init(&text, 0);
+    if (table->title)
+        add_sentence(layout, "", table->title, strlen(table->title), 0, width, &text);
+    for (size_t i = 0; i < table->note_count; i++)
+        add_sentence(layout, "", table->notes[i], strlen(table->notes[i]), 0, width,
+                     &text);
+    for (size_t i = 0; i < text.len; i++)
+        count += text.bytes[i] == '\n';
+    lw_buf_release(&text);
+    return count + (table->title ? 1 : 0) + 1 /* header */ + 1 /* before the notes */ +
+           2 /* the note about rows, maybe broken */ + 1 /* the shell's prompt */;
+}
+
+/* How many of the rows fit; the first are the best. */
+static size_t rows_that_fit(const struct layout *layout,
+                            const struct lw_render_options *options)
+{
+    size_t others, rows = layout->table->row_count;
+
+    if (!options->lines || layout->table->sayings)
+        return rows;
+    others = lines_without_rows(layout, options->width);
+    if (rows + others <= options->lines + 2) /* no such note then */
+        return rows;
+    rows = options->lines > others ? options->lines - others : 0;
+    return rows < FEWEST_ROWS ? FEWEST_ROWS : rows;
+}
+
+static void add_left_out(const struct layout *layout, size_t count,
+                         const struct lw_render_options *options, struct lw_buf *out)
+{
+    struct lw_buf text;
+
+    lw_buf_init(&text, 0);
+    lw_units_add_count(&text, (int64_t)count);
+    lw_buf_addf(&text, " more row%s %s not fit on this screen; %s.",
+                count == 1 ? "" : "s", count == 1 ? "does" : "do", options->more);
+    if (text.failure)
+        out->failure = out->failure ? out->failure : text.failure;
+    else
+        add_sentence(layout, DIM, text.bytes, text.len, 0, options->width, out);
+    lw_buf_release(&text);
+}
+
 void lw_render_text(const struct lw_table *table,
                     const struct lw_render_options *options, struct lw_buf *out)
 {
     struct layout layout;
     struct lw_error err;
+    size_t rows;
 
     if (!layout_init(&layout, table, &err)) {
         if (!out->failure)
@@ -389,13 +468,16 @@ void lw_render_text(const struct lw_table *table,
     }
     if (table->row_count && !table->sayings)
         add_header(&layout, out);
-    for (size_t row = 0; row < table->row_count; row++)
+    rows = rows_that_fit(&layout, options);
+    for (size_t row = 0; row < rows && row < table->row_count; row++)
         if (table->sayings)
             add_saying(&layout, row, options->width, out);
         else
             add_row(&layout, row, out);
-    if (table->row_count && table->note_count)
+    if (table->row_count && (table->note_count || rows < table->row_count))
         lw_buf_add_char(out, '\n');
+    if (rows < table->row_count)
+        add_left_out(&layout, table->row_count - rows, options, out);
     for (size_t i = 0; i < table->note_count; i++)
         add_sentence(&layout, DIM, table->notes[i], strlen(table->notes[i]), 0,
                      options->width, out);

@@ -6,8 +6,10 @@ The judge is the pstats of the Python that runs the tests (3.11).
 
 from __future__ import annotations
 
+import csv
 import io
 import itertools
+import json
 import marshal
 import pstats
 import random
@@ -322,3 +324,72 @@ def test_a_run_exports_what_cprofile_counts(
         }
 
     assert counts(copy) == counts(saved)
+
+
+STORY = ROOT / "tests" / "golden" / "report" / "make_run.py"
+
+
+def test_samples_are_exported_as_counts_that_other_tools_take_for_calls(
+    lapwing: str, tmp_path: Path
+) -> None:
+    """pyprof2calltree writes "calls=0" of a pair with none, and callgrind_annotate then
+    takes the callee's time for the caller's own: more than all there is."""
+    from snakeviz.stats import json_stats, table_rows
+
+    run, saved = tmp_path / "x.lap", tmp_path / "x.prof"
+    subprocess.run([sys.executable, STORY, "samples", run], check=True)
+    subprocess.run([lapwing, "export", run, "-o", saved], check=True)
+    stats = pstats.Stats(str(saved)).stats  # type: ignore[attr-defined]
+    mark, *functions = stats
+    assert mark == ("~", 0, "(ncalls are samples: anywhere/on top)")
+    assert stats.pop(mark) == (0, 0, 0.0, 0.0, {})
+    for on_top, anywhere, _, _, callers in stats.values():
+        assert 0 <= on_top <= anywhere >= 1
+        assert all(pair[0] >= 1 for pair in callers.values())
+    words = ["functions", "--csv", "--limit", "0"]
+    report = [lapwing, "report", *words]
+    of_run = subprocess.check_output([*report[:2], run, *words], text=True)
+    # What we read back are samples again, and no calls.
+    assert subprocess.check_output([*report[:2], saved, *words], text=True) == of_run
+    counts = {name: row[:2] for (_, _, name), row in stats.items()}
+    for row in csv.DictReader(io.StringIO(of_run)):
+        shown = (int(row["self_samples"]), int(row["total_samples"]))
+        assert counts[row["function"]] == shown
+    assert len(table_rows(pstats.Stats(str(saved)))) == len(functions) + 1
+    json_stats(pstats.Stats(str(saved)))
+
+
+def test_weights_without_counts_are_exported_as_such(
+    lapwing: str, tmp_path: Path
+) -> None:
+    folded, saved = tmp_path / "x.folded", tmp_path / "x.prof"
+    folded.write_text("main;train;forward 30\nmain;load 5\n")
+    subprocess.run([lapwing, "export", folded, "-o", saved], check=True)
+    stats = pstats.Stats(str(saved)).stats  # type: ignore[attr-defined]
+    mark = ("~", 0, "(ncalls are all 1: calls were not counted)")
+    assert stats.pop(mark)
+    assert {row[:2] for row in stats.values()} == {(1, 1)}
+    words = ["functions", "--json"]
+    again = json.loads(subprocess.check_output([lapwing, "report", saved, *words]))
+    assert all("calls" not in row for row in again["rows"])
+    assert len(again["rows"]) == 4
+
+
+def test_what_the_sampler_of_python_saves_are_samples(
+    lapwing: str, tmp_path: Path
+) -> None:
+    key, caller = ("a.py", 1, "leaf"), ("a.py", 5, "main")
+    stats = {
+        ("__sampled__",): True,
+        caller: (2, 9, 0.2, 0.9, {}),
+        key: (7, 7, 0.7, 0.7, {caller: 7}),
+    }
+    saved = tmp_path / "x.prof"
+    saved.write_bytes(marshal.dumps(stats))
+    words = [lapwing, "report", saved, "functions", "--json"]
+    rows = json.loads(subprocess.check_output(words))["rows"]
+    counts = {
+        row["function"]: (row["self_samples"], row["total_samples"]) for row in rows
+    }
+    assert counts == {"leaf": (7, 7), "main": (2, 9)}
+    assert all("calls" not in row for row in rows)

@@ -80,12 +80,17 @@ def test_standard_input_reaches_the_program(
     assert done.stdout.endswith("read one\ntwo\n\n")
 
 
-def test_a_script_runs_with_the_python3_on_path(lapwing: str, tmp_path: Path) -> None:
+def test_without_a_virtualenv_a_script_runs_with_the_python3_on_path(
+    lapwing: str, tmp_path: Path
+) -> None:
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     (bin_folder / "python3").symlink_to(sys.executable)
+    outside = bin_folder / "lapwing"
+    outside.symlink_to(lapwing)
     env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
-    done = run(lapwing, ["-q", MIRROR, "-x"], tmp_path, env=env)
+    env.pop("VIRTUAL_ENV", None)
+    done = run(str(outside), ["-q", MIRROR, "-x"], tmp_path, env=env)
     world = json.loads(done.stdout)
     assert world["orig_argv"] == ["python3", MIRROR, "-x"]
     assert calls(lapwing, tmp_path)["world"] == 1

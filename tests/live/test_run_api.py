@@ -7,7 +7,9 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from packages import environment
+from pythons import interpreter
 from recording import calls, run_info
 
 RECORDS = """
@@ -108,3 +110,48 @@ def test_a_run_that_cannot_be_written_is_an_error_in_the_program(
     done = program(python, tmp_path, lapwing)
     assert done.returncode == 1
     assert "x.lap" in done.stderr
+
+
+# Raw locks and a thread that starts by C: it makes no recorded call in the second
+# recording before it forks.
+FORKS_IN_THE_SECOND = """
+import _thread, os
+import lapwing
+def called(): pass
+def forks():
+    called()
+    lived.release()
+    second.acquire()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    print(os.waitpid(pid, 0)[1])
+    over.release()
+lived, second, over = (_thread.allocate_lock() for _ in range(3))
+for lock in (lived, second, over):
+    lock.acquire()
+with {first}:
+    _thread.start_new_thread(forks, ())
+    lived.acquire()
+with lapwing.record("two", output="two.lap"):
+    second.release()
+    over.acquire()
+"""
+
+
+@pytest.mark.parametrize(
+    "first", ['lapwing.record("one", output="one.lap")', "lapwing.Profile()"]
+)
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+def test_a_thread_of_a_former_recording_may_fork_in_the_next(
+    lapwing: str, tmp_path: Path, version: str, first: str
+) -> None:
+    done = subprocess.run(
+        [interpreter(version), "-c", FORKS_IN_THE_SECOND.format(first=first)],
+        cwd=tmp_path,
+        env=environment(PATH=f"{Path(lapwing).parent}:{os.environ['PATH']}"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packages import environment
+from pythons import interpreter
 from recording import PROGRAMS, calls, run, run_info, view
 
 KINDS = (
@@ -86,3 +92,68 @@ def test_the_ranks_of_torchrun_are_recorded(lapwing: str, tmp_path: Path) -> Non
     assert calls(lapwing, tmp_path)["step"] == 200
     rows = view(lapwing, tmp_path, "processes")["rows"]
     assert sorted(str(row["rank"]) for row in rows) == ["0", "1", "None"]
+
+
+# More than wait at a recorder's socket, which are 4,096 at most (1,024 are asked for).
+FORKS_PAST_A_STOPPED_RECORDER = """
+import os, signal, subprocess, sys
+os.kill(os.getppid(), signal.SIGSTOP)
+for _ in range(1100):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+subprocess.run([sys.executable, "-c", "pass"], check=True)
+os.kill(os.getppid(), signal.SIGCONT)
+"""
+
+
+def test_who_could_not_wait_for_a_stopped_recorder_is_counted(
+    lapwing: str, tmp_path: Path
+) -> None:
+    words = ["--", interpreter("3.11"), "-c", FORKS_PAST_A_STOPPED_RECORDER]
+    done = run(lapwing, words, tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = view(lapwing, tmp_path, "processes")
+    notes = "\n".join(table["notes"])
+    forked = int(re.findall(r"missing: (\d+) processes of .*\(forked", notes)[0])
+    started = int(re.findall(r"missing: (\d+) process.*\(could not", notes)[0])
+    assert len(table["rows"]) + forked == 1 + 1100
+    assert started == 1
+
+
+RECORDS_ITSELF = """
+import os, signal
+import lapwing
+def called(): pass
+called()
+recorder = os.getppid()
+os.kill(recorder, signal.SIGKILL)
+while os.getppid() == recorder:
+    pass
+pid = os.fork()
+if pid == 0:
+    with lapwing.record("own", output="own.lap"):
+        called()
+    os._exit(0)
+print(os.waitpid(pid, 0)[1])
+"""
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+def test_a_child_that_no_recorder_takes_may_record_itself(
+    lapwing: str, tmp_path: Path, version: str
+) -> None:
+    done = subprocess.run(
+        [lapwing, "run", "--calls", "-o", "x.lap", "--"]
+        + [interpreter(version), "-c", RECORDS_ITSELF],
+        cwd=tmp_path,
+        env=environment(PATH=f"{Path(lapwing).parent}:{os.environ['PATH']}"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "0\n"), done.stderr
+    (tmp_path / "x.lap").rename(tmp_path / "parent.lap")
+    (tmp_path / "own.lap").rename(tmp_path / "x.lap")
+    assert calls(lapwing, tmp_path)["called"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pty
 import select
@@ -62,6 +63,154 @@ def test_signals_sent_to_us_reach_the_program(
     assert program.wait(10) == 7
     assert calls(lapwing, tmp_path)["hear"] == 6
     assert run_info(tmp_path)["state"] == "finished"
+
+
+# Says our pid, then each signal it gets, and at SIGUSR2 how often it got each. Two that
+# come at nearly the same time are one call of a handler, but two bytes of the wakeup pipe.
+COUNTS = """
+import collections, os, signal, time
+ends = os.pipe2(os.O_NONBLOCK)
+signal.set_wakeup_fd(ends[1])
+heard = []
+def hear(number, frame):
+    heard.append(number)
+    print(signal.Signals(number).name, flush=True)
+for name in "SIGTERM SIGHUP SIGUSR1 SIGUSR2 SIGINT SIGQUIT".split():
+    signal.signal(getattr(signal, name), hear)
+print(os.getppid(), flush=True)
+while signal.SIGUSR2 not in heard:
+    time.sleep(0.01)
+names = [signal.Signals(number).name for number in os.read(ends[0], 1000)]
+print("counts:", *(f"{name}={names.count(name)}" for name in sorted(set(names))))
+"""
+
+
+def start_counting(words: list[str]) -> tuple[subprocess.Popen[str], int]:
+    """WORDS in a session of its own, and the pid of the `lapwing run` in it."""
+    program = subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert program.stdout
+    return program, int(program.stdout.readline())
+
+
+def counted(program: subprocess.Popen[str], lapwing_pid: int) -> str:
+    """Which signals the program got, besides the SIGUSR2 that asks it."""
+    # Signals that are passed on keep their order: what came before this one and was to
+    # be passed on has been when it arrives.
+    os.kill(lapwing_pid, signal.SIGUSR2)
+    assert program.stdout
+    lines = [line for line in program.stdout if line.startswith("counts: ")]
+    program.wait(10)
+    return lines[0].removeprefix("counts: ").strip().removesuffix("SIGUSR2=1").strip()
+
+
+def members(group: int) -> list[int]:
+    """The processes of a process group, the oldest first."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            words = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(words[2]) == group:
+                found.append((int(words[19]), int(folder.name)))
+    return [pid for _, pid in sorted(found)]
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1"])
+def test_a_signal_to_the_process_group_reaches_the_program_once(
+    lapwing: str, python: str, tmp_path: Path, name: str
+) -> None:
+    program, pid = start_counting(command(lapwing, python, tmp_path, COUNTS))
+    os.killpg(program.pid, getattr(signal, name))
+    assert counted(program, pid) == f"{name}=1"
+
+
+def test_a_signal_to_every_process_of_a_job_reaches_the_program_once(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    program, pid = start_counting(command(lapwing, python, tmp_path, COUNTS))
+    for member in members(program.pid):  # as scancel and systemd do
+        os.kill(member, signal.SIGTERM)
+    assert counted(program, pid) == "SIGTERM=1"
+
+
+def test_timeout_reaches_the_program_once(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    words = ["timeout", "-s", "INT", "2", *command(lapwing, python, tmp_path, COUNTS)]
+    program, pid = start_counting(words)
+    assert program.stdout
+    assert program.stdout.readline() == "SIGINT\n"
+    assert counted(program, pid) == "SIGINT=1"
+
+
+def test_a_program_in_a_group_of_its_own_gets_only_what_is_sent_to_us(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    words = command(lapwing, python, tmp_path, COUNTS)
+    where = words.index("--") + 1
+    program, pid = start_counting([*words[:where], "setsid", *words[where:]])
+    os.killpg(program.pid, signal.SIGTERM)  # it would not reach the program without us
+    os.kill(pid, signal.SIGHUP)
+    assert counted(program, pid) == "SIGHUP=1"
+
+
+def test_a_program_that_signals_its_group_is_not_signalled_again(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = COUNTS.replace("while", "os.killpg(0, signal.SIGTERM)\nwhile")
+    program, pid = start_counting(command(lapwing, python, tmp_path, script))
+    assert counted(program, pid) == "SIGTERM=1"
+
+
+def test_what_the_program_sends_to_its_parent_is_for_our_parent(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = "import os, signal\nos.kill(os.getppid(), signal.SIGUSR1)\n" + SLEEPS
+    starter = (
+        "import signal, subprocess, sys\n"
+        "def heard(*_): print('heard', flush=True)\n"
+        "signal.signal(signal.SIGUSR1, heard)\n"
+        "child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
+        "signal.pause()\n"
+        "child.kill() if child.poll() is not None else child.terminate()\n"
+        "print(child.wait(), flush=True)\n"
+    )
+    words = [python, "-c", starter, *command(lapwing, python, tmp_path, script)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert done.stdout == f"heard\n{-signal.SIGTERM}\n"
+
+
+def test_the_value_of_a_queued_signal_arrives(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = (
+        "import ctypes, signal, struct\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
+        "print('ready', flush=True)\n"
+        "info = ctypes.create_string_buffer(128)\n"
+        "mask = ctypes.create_string_buffer(128)\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.sigaddset(mask, int(signal.SIGUSR1))\n"
+        "libc.sigwaitinfo(mask, info)\n"
+        "print(struct.unpack_from('i', info, 24)[0], flush=True)\n"
+    )
+    program = start(lapwing, python, tmp_path, script)
+    libc = ctypes.CDLL(None)
+    libc.sigqueue(program.pid, int(signal.SIGUSR1), ctypes.c_void_p(4711))
+    assert program.stdout
+    assert program.stdout.readline() == "4711\n"
+    assert program.wait(10) == 0
+
+
+def test_pkill_finds_us_once(lapwing: str, python: str, tmp_path: Path) -> None:
+    program, pid = start_counting(command(lapwing, python, tmp_path, COUNTS))
+    ours = [member for member in members(program.pid) if member != pid]
+    lines = [Path(f"/proc/{member}/cmdline").read_text() for member in ours]
+    names = [Path(f"/proc/{member}/comm").read_text() for member in ours]
+    assert not any("lapwing" in name for name in names)
+    assert not any(line.startswith(lapwing) for line in lines)
+    assert counted(program, pid) == ""
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1"])

@@ -3,6 +3,7 @@
 Each check is a function; what came of each is printed as JSON: "" or what went wrong.
 """
 
+import difflib
 import gzip
 import json
 import os
@@ -109,6 +110,46 @@ def check_the_arguments_are_torchs():
     mine = inspect.signature(ours.profile)
     assert mine == inspect.signature(torch.profiler.profile), mine
     everything(ours, acc_events=True, activities=[ours.ProfilerActivity.CPU])
+
+
+def modules_of_torchs_profiler():
+    import pkgutil
+
+    found = sorted(m.name for m in pkgutil.iter_modules(torch.profiler.__path__))
+    assert {"itt", "profiler", "_memory_profiler"} <= set(found), found
+    return found
+
+
+def check_one_changed_import_suffices():
+    """Whatever torch.profiler and its modules have is under our names, in torches to
+    come as well: only `profile` is another."""
+    import importlib
+
+    import lapwing.torch.profiler
+
+    assert sorted(ours.__all__) == sorted(torch.profiler.__all__)
+    assert set(dir(torch.profiler)) <= set(dir(ours))
+    for name in modules_of_torchs_profiler():
+        theirs = importlib.import_module(f"torch.profiler.{name}")
+        for package in ("lapwing.torch", "lapwing.torch.profiler"):
+            mine = importlib.import_module(f"{package}.{name}")
+            assert mine is getattr(importlib.import_module(package), name)
+            if name == "profiler":
+                assert mine is ours.profiler is lapwing.torch.profiler
+            else:
+                assert mine is theirs, (mine, theirs)
+                assert mine.__spec__.name == f"torch.profiler.{name}"
+    for module in (torch.profiler, torch.profiler.profiler):
+        for name, value in vars(module).items():
+            if name.startswith("__") or name in ("profile", "profiler"):
+                continue
+            assert getattr(lapwing.torch.profiler, name) is value, name
+    assert lapwing.torch.profiler.profile is ours.profile
+    assert set(torch.profiler.__all__) <= set(lapwing.torch.profiler.__all__)
+    names = {}
+    exec("from lapwing.torch.profiler import *", names)
+    assert names["profile"] is ours.profile
+    assert names["record_function"] is torch.profiler.record_function
 
 
 def check_schedules_are_torchs():
@@ -300,6 +341,88 @@ def check_python_functions_are_no_ops():
     assert not [n for n in names if "built-in" in n or ".py(" in n], names
     assert "aten::conv2d" in names and "a block" in names
     assert len(profile.events()) >= sum(e.count for e in averages)
+
+
+def check_python_functions_are_rows_where_asked_for():
+    if not HAS_STACKS:
+        return
+    profile = everything(ours, experimental_config=None)
+    with_python = profile.key_averages(python_functions=True)
+    torchs = torch.autograd.profiler_util.EventList.key_averages(profile.events())
+    assert [(e.key, e.count) for e in with_python] == [(e.key, e.count) for e in torchs]
+    names = {e.key for e in with_python}
+    assert "nn.Module: Net_0" in names and "aten::conv2d" in names, names
+    assert any("window_api.py(" in name for name in names)
+    shapes = profile.key_averages(True, python_functions=True)
+    assert any(e.input_shapes for e in shapes)
+    again = profile.key_averages(group_by_stack_n=2, python_functions=True)
+    assert "nn.Module: Net_0" in again.table(row_limit=-1)
+    assert "nn.Module: Net_0" in profile.events().key_averages(
+        python_functions=True
+    ).table(row_limit=-1)
+    assert not {e.key for e in profile.key_averages()} & {"nn.Module: Net_0"}
+
+
+def event_tree(module, use):
+    """What a profile of MODULE with stacks saw, as an indented list of names."""
+    lines = []
+
+    def walk(events, depth):
+        for event in events:
+            name = re.sub(r" at 0x[0-9a-f]+", "", event.name)
+            lines.append("  " * depth + name)
+            walk(event.children, depth + 1)
+
+    profile = use(module)
+    walk(profile.profiler.kineto_results.experimental_event_tree(), 0)
+    return lines
+
+
+def use_as_a_block(module):
+    with module.profile(with_stack=True) as profile:
+        train()
+    return profile
+
+
+def use_by_hand(module):
+    profile = module.profile(with_stack=True, record_shapes=True)
+    profile.start()
+    train()
+    profile.stop()
+    return profile
+
+
+def use_with_steps(module):
+    """Of the last window; it starts in a step and is stopped by one."""
+    with module.profile(
+        with_stack=True,
+        schedule=module.schedule(wait=1, warmup=1, active=2, repeat=2),
+    ) as profile:
+        for _ in range(9):
+            train()
+            profile.step()
+    return profile
+
+
+def use_left_in_a_window(module):
+    with module.profile(
+        with_stack=True, schedule=module.schedule(wait=0, warmup=0, active=3)
+    ) as profile:
+        train()
+        profile.step()
+        train()
+    return profile
+
+
+def check_the_tree_of_events_holds_nothing_of_ours():
+    if not HAS_STACKS:
+        return
+    for use in (use_as_a_block, use_by_hand, use_with_steps, use_left_in_a_window):
+        use(torch.profiler)  # what torch does only once is done
+        theirs, mine = (event_tree(module, use) for module in (torch.profiler, ours))
+        assert not [line for line in mine if "lapwing/" in line], mine
+        difference = [*difflib.unified_diff(theirs, mine, n=0)]
+        assert len(mine) > 20 and not difference, (use.__name__, difference)
 
 
 def check_every_column_can_be_sorted_by():

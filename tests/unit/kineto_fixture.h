@@ -10,12 +10,22 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "recorder/theirs.h"
 #include "test.h"
 
 struct asker {
     char folder[40]; /* of the sockets */
     int fd;
 };
+
+/* The user of the tests. */
+static inline const struct lw_theirs *ourselves(void)
+{
+    static struct lw_theirs us;
+
+    us = (struct lw_theirs){ getuid(), getgid() };
+    return &us;
+}
 
 static inline struct sockaddr_un socket_in(const char *folder, const char *name)
 {

@@ -28,15 +28,16 @@ static void stop(struct lw_calls_thread *thread)
 /* Calls and self ticks of all nodes of FUNCTION. */
 static uint64_t calls_of(uint32_t function, uint64_t *self)
 {
-    uint32_t end =
-        atomic_load(&region.header->blocks_used) * region.header->block_nodes;
+    uint32_t end = lw_region_blocks_used(&region) * LW_REGION_BLOCK_NODES;
     uint64_t calls = 0;
 
     *self = 0;
     for (uint32_t i = 1; i < end; i++) {
-        if (atomic_load(&region.nodes[i].function) == function) {
-            calls += atomic_load(&region.nodes[i].calls);
-            *self += atomic_load(&region.nodes[i].self_ticks);
+        struct lw_agent_node *node = lw_region_node(&region, i);
+
+        if (atomic_load(&node->function) == function) {
+            calls += atomic_load(&node->calls);
+            *self += atomic_load(&node->self_ticks);
         }
     }
     return calls;
@@ -75,8 +76,8 @@ TEST(the_same_function_on_another_path_is_another_node)
     lw_calls_enter(thread, 9, 6);
     second = lw_calls_current(thread);
     CHECK(first != second);
-    CHECK_EQ(region.nodes[second].parent,
-             region.nodes[lw_calls_current(thread)].parent);
+    CHECK_EQ(lw_region_node(&region, second)->parent,
+             lw_region_node(&region, lw_calls_current(thread))->parent);
     lw_calls_leave_all(thread, 7);
     CHECK_EQ(lw_calls_current(thread), thread->slot->root);
     stop(thread);
@@ -95,7 +96,7 @@ TEST(many_children_are_all_found_again)
     }
     for (uint32_t f = 1; f <= 5000; f++)
         CHECK_EQ(calls_of(f, &self), 3);
-    CHECK_EQ(thread->child_count, 5000 + 2); /* and the two of "(more)" */
+    CHECK_EQ(thread->tree->child_count, 5000 + 2); /* and the two of "(more)" */
     stop(thread);
 }
 
@@ -164,7 +165,7 @@ TEST(a_slot_that_is_used_again_grows_no_second_tree)
         lw_calls_enter(thread, f, f);
         lw_calls_leave(thread, f);
     }
-    used = atomic_load(&region.header->blocks_used);
+    used = lw_region_blocks_used(&region);
     for (int i = 0; i < 1000; i++) {
         lw_calls_thread_free(thread, true);
         thread = lw_calls_thread_new(&region, 0);
@@ -172,7 +173,7 @@ TEST(a_slot_that_is_used_again_grows_no_second_tree)
         lw_calls_enter(thread, 7, 1);
         lw_calls_leave(thread, 2);
     }
-    CHECK_EQ(atomic_load(&region.header->blocks_used), used);
+    CHECK_EQ(lw_region_blocks_used(&region), used);
     CHECK_EQ(calls_of(7, &self), 1001);
     CHECK_EQ(atomic_load(&region.header->lost[LW_LOST_THREADS]), 0);
     stop(thread);
@@ -192,10 +193,7 @@ TEST(more_threads_than_slots_are_counted)
 
 static struct lw_agent_ring *ring_of(const struct lw_calls_thread *thread)
 {
-    size_t slot = (size_t)(thread->slot - region.threads);
-
-    return (struct lw_agent_ring *)(void *)(region.rings +
-                                            slot * region.header->ring_bytes);
+    return thread->ring;
 }
 
 TEST(a_timeline_has_a_span_a_call_and_drops_what_does_not_fit)
@@ -251,7 +249,9 @@ TEST(after_fork_the_child_goes_on_at_the_same_path_with_nothing_counted)
     lw_calls_enter(thread, 1, 10);
     lw_calls_enter(thread, 2, 11);
     lw_calls_thread_before_fork(thread);
-    lw_calls_leave(thread, 12); /* the parent goes on; the child must not see it */
+    /* The parent goes on in the memory that is shared; the child must not see it. */
+    atomic_store(&thread->slot->last_ticks, 12);
+    atomic_store(&thread->slot->current, thread->slot->root);
     old = region;
     CHECK(lw_region_create(&region, &options));
     CHECK(lw_calls_thread_move(thread, &region));
@@ -263,7 +263,7 @@ TEST(after_fork_the_child_goes_on_at_the_same_path_with_nothing_counted)
     CHECK_EQ(self, 9); /* since 11, when the parent's was */
     lw_calls_leave(thread, 30);
     CHECK_EQ(lw_calls_function(thread), LW_FUNCTION_ROOT);
-    lw_region_release(&old);
+    lw_region_leave(&old);
     stop(thread);
 }
 

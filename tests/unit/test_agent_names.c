@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "agent/names.h"
+#include "whole_region.h"
 
 static struct lw_region region;
 static struct lw_names names;
@@ -34,18 +35,20 @@ static uint32_t phase(const char *file, const char *name)
 /* How many records are in the log; each must be whole and have the next number. */
 static uint32_t logged(void)
 {
+    struct whole_region whole = whole_region_map(&region);
     uint64_t used = atomic_load(&region.header->names_used);
     uint32_t count = 0;
 
     for (uint64_t at = 0; at < used;) {
         struct lw_agent_name record;
 
-        memcpy(&record, region.names + at, sizeof(record));
+        memcpy(&record, whole_region_names(&whole) + at, sizeof(record));
         CHECK_EQ(record.number, ++count);
         CHECK(sizeof(record) + record.file_len + record.name_len <=
               record.record_bytes);
         at += record.record_bytes;
     }
+    whole_region_unmap(&whole);
     return count;
 }
 

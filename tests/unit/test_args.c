@@ -37,6 +37,13 @@ TEST(what_may_not_be_in_a_string_is_escaped)
     check_args("{\"a\": \"\xff\"}", "{\"a\": \"\xef\xbf\xbd\"}");
 }
 
+TEST(a_mark_of_direction_is_escaped_wherever_it_stands)
+{
+    check_args("{\"a\": \"x\xe2\x80\xaey\", \"b\": [\"\\n\", 1]}",
+               "{\"a\": \"x\\u202ey\", \"b\": [\"\\n\", 1]}");
+    check_args("{\"a\xc2\x9b\": 1}", "{\"a\\u009b\": 1}");
+}
+
 TEST(what_cannot_be_mended_is_kept_as_one_text)
 {
     check_args("{\"a\": \"x\"y\"}", "{\"arguments\":\"{\\\"a\\\": \\\"x\\\"y\\\"}\"}");

@@ -145,7 +145,7 @@ TEST(what_a_number_cuts_is_noted_with_what_brings_it_back)
 TEST(a_pattern_is_of_the_top_rows_and_that_it_left_nothing_is_noted)
 {
     check_restricted("^mm", -1, "mm0 mm_out0", NULL);
-    check_restricted("of a", -1, "", "None of the 4 rows is left by the restrictions.");
+    check_restricted("of a", -1, "", "No row matches 'of a'.");
 }
 
 TEST(an_empty_table_stays_empty)

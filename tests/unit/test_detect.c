@@ -7,7 +7,7 @@ static bool exists(const char *name)
 {
     bool found = false;
 
-    CHECK_DONE(lw_profile_exists(name, &found, ERR));
+    CHECK_DONE(lw_profile_exists(name, LW_RUN_BY_ALL, &found, ERR));
     return found;
 }
 
@@ -41,7 +41,7 @@ TEST(running_out_of_memory_is_no_answer)
     fixture_write(folder, 1, 1, NULL);
     for (uint64_t n = 1; !done; n++) {
         lw_alloc_fail_in(n);
-        done = lw_profile_exists(folder, &found, &err);
+        done = lw_profile_exists(folder, LW_RUN_BY_ALL, &found, &err);
         lw_alloc_fail_in(0);
         CHECK(done || err.code == LW_ERR_NOMEM);
         failures += !done;

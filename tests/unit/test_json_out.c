@@ -65,6 +65,19 @@ TEST(pretty_text_has_a_line_a_member)
     lw_buf_release(&buf);
 }
 
+TEST(characters_that_are_not_printable_are_escaped)
+{
+    struct lw_buf buf;
+    struct lw_json_out json;
+
+    lw_buf_init(&buf, 0);
+    lw_json_start(&json, &buf, false);
+    /* ESC, a C1 control, a mark of direction, an invisible tag, and a letter. */
+    lw_json_text(&json, "\x1b[\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\x81\xc3\xa9", 13);
+    CHECK_STR(buf.bytes, "\"\\u001b[\\u009b\\u202e\\udb40\\udc41\xc3\xa9\"");
+    lw_buf_release(&buf);
+}
+
 TEST(strings_are_quoted_and_always_utf8)
 {
     struct lw_buf buf;

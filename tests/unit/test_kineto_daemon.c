@@ -19,7 +19,7 @@ struct pair {
 static void open_pair(struct pair *pair)
 {
     make_folder(pair->folder);
-    CHECK(lw_kineto_daemon_open(&pair->daemon, pair->folder, NULL));
+    CHECK(lw_kineto_daemon_open(&pair->daemon, pair->folder, ourselves(), NULL));
     open_asker(&pair->asker, pair->folder);
 }
 
@@ -208,7 +208,7 @@ TEST(a_daemon_that_is_there_is_not_driven_out)
     struct pair pair;
 
     open_pair(&pair);
-    CHECK(!lw_kineto_daemon_open(&second, pair.folder, &err));
+    CHECK(!lw_kineto_daemon_open(&second, pair.folder, ourselves(), &err));
     snprintf(
         sentence, sizeof(sentence),
         "a daemon has the socket on which torch asks (%s/dynolog): stop it (dynolog, "
@@ -231,7 +231,7 @@ TEST(the_socket_of_a_daemon_that_was_killed_is_replaced)
     address = socket_in(folder, "dynolog");
     CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
     close(fd);
-    CHECK(lw_kineto_daemon_open(&daemon, folder, NULL));
+    CHECK(lw_kineto_daemon_open(&daemon, folder, ourselves(), NULL));
     CHECK(stat(address.sun_path, &about) == 0);
     CHECK_EQ(about.st_mode & 0777, 0666); /* the job may be another user's */
     lw_kineto_daemon_close(&daemon);
@@ -247,7 +247,7 @@ TEST(a_file_that_is_no_socket_is_left_alone)
     make_folder(folder);
     address = socket_in(folder, "dynolog");
     CHECK(lw_file_replace(address.sun_path, "mine", 4, NULL));
-    CHECK(!lw_kineto_daemon_open(&daemon, folder, NULL));
+    CHECK(!lw_kineto_daemon_open(&daemon, folder, ourselves(), NULL));
     CHECK(lw_file_exists(address.sun_path));
     unlink(address.sun_path);
     CHECK(rmdir(folder) == 0);
@@ -262,9 +262,9 @@ TEST(a_folder_that_is_too_long_or_not_there_is_a_sentence)
     memset(folder, 'x', sizeof(folder));
     folder[0] = '/';
     folder[150] = '\0';
-    CHECK(!lw_kineto_daemon_open(&daemon, folder, &err));
+    CHECK(!lw_kineto_daemon_open(&daemon, folder, ourselves(), &err));
     CHECK_EQ(err.code, LW_ERR_LIMIT);
-    CHECK(!lw_kineto_daemon_open(&daemon, "/nowhere/at/all", &err));
+    CHECK(!lw_kineto_daemon_open(&daemon, "/nowhere/at/all", ourselves(), &err));
     CHECK_STR(err.text,
               "/nowhere/at/all/dynolog: cannot listen: No such file or directory");
 }
@@ -273,7 +273,7 @@ TEST(a_folder_that_is_too_long_or_not_there_is_a_sentence)
 static bool open_abstract(struct lw_kineto_daemon *daemon)
 {
     for (int i = 0; i < 300; i++) {
-        if (lw_kineto_daemon_open(daemon, NULL, NULL))
+        if (lw_kineto_daemon_open(daemon, NULL, ourselves(), NULL))
             return true;
         poll(NULL, 0, 100);
     }

@@ -510,7 +510,7 @@ static bool exists(const char *name)
 {
     bool found = false;
 
-    CHECK(lw_profile_exists(name, &found, NULL));
+    CHECK(lw_profile_exists(name, LW_RUN_BY_ALL, &found, NULL));
     return found;
 }
 

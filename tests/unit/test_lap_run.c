@@ -237,7 +237,7 @@ TEST(a_run_is_found_by_path_by_name_or_as_the_latest)
     lw_run_close(&run);
 
     CHECK(!lw_run_open(&run, "third", folder, &err));
-    CHECK(strstr(err.text, "there is no run third here or in "));
+    CHECK(strstr(err.text, "there is no file third, and no run of that name in "));
     CHECK_EQ(err.code, LW_ERR_USAGE);
     lw_run_close(&run);
     CHECK(!lw_run_open(&run, in_folder(folder, "not a run"), NULL, &err));
@@ -247,6 +247,63 @@ TEST(a_run_is_found_by_path_by_name_or_as_the_latest)
                        &err));
     CHECK(strstr(err.text, "is one segment of a run: name the folder it is in"));
     lw_run_close(&run);
+    fixture_remove(folder);
+}
+
+static void check_found(const char *folder, const char *word, const char *wanted)
+{
+    struct lw_run run;
+
+    CHECK_DONE(lw_run_open(&run, word, folder, ERR));
+    CHECK_STR(run.name, wanted);
+    lw_run_close(&run);
+}
+
+static void check_not_found(const char *folder, const char *word, const char *why)
+{
+    struct lw_error err = { LW_OK, "" };
+    struct lw_run run;
+
+    CHECK(!lw_run_open(&run, word, folder, &err));
+    CHECK_EQ(err.code, LW_ERR_USAGE);
+    CHECK(strstr(err.text, why));
+    lw_run_close(&run);
+}
+
+TEST(a_run_is_meant_by_its_place_the_start_of_its_name_or_its_program)
+{
+    char *folder = fixture_folder();
+
+    make_run(in_folder(folder, "20261115-100000-train.lap"), NULL, "train.py", 1000);
+    make_run(in_folder(folder, "20261115-110000-eval.lap"), NULL, "eval.py", 2000);
+    make_run(in_folder(folder, "20261116-100000-train-2.lap"), NULL, "train.py", 3000);
+
+    check_found(folder, "latest", "20261116-100000-train-2");
+    check_found(folder, "-1", "20261116-100000-train-2");
+    check_found(folder, "-3", "20261115-100000-train");
+    check_found(folder, "20261116", "20261116-100000-train-2");
+    check_found(folder, "20261115-11", "20261115-110000-eval");
+    check_found(folder, "train", "20261116-100000-train-2");
+    check_found(folder, "src/train.py", "20261116-100000-train-2");
+    check_found(folder, "eval", "20261115-110000-eval");
+    check_not_found(folder, "-4", "there is no run -4: ");
+    check_not_found(folder, "20261115", "2 runs begin with '20261115': ");
+    check_not_found(folder, "2026", "there is no file 2026"); /* a number */
+    check_not_found(folder, "tra", "there is no file tra");
+    check_not_found(folder, "20261115-110000-evla",
+                    "did you mean the run "
+                    "20261115-110000-eval?");
+    fixture_remove(folder);
+}
+
+TEST(a_name_goes_before_every_other_way_to_mean_a_run)
+{
+    char *folder = fixture_folder();
+
+    make_run(in_folder(folder, "latest.lap"), NULL, "a.py", 1000);
+    make_run(in_folder(folder, "20261115-100000-latest.lap"), NULL, "latest.py", 2000);
+    check_found(folder, "latest", "latest");
+    check_found(folder, "-1", "20261115-100000-latest");
     fixture_remove(folder);
 }
 

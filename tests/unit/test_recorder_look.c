@@ -132,6 +132,114 @@ TEST(time_told_of_a_running_call_is_not_told_again_when_it_returns)
     agent_close(&agent);
 }
 
+/* ---- a counter that jumps -------------------------------------------------------------- */
+
+/* An agent on a made counter of a tick a nanosecond, which is JUMP ahead of the system's
+ * clock from some moment on. */
+static uint64_t jump;
+
+static uint64_t counter(void)
+{
+    return lw_clock_ns() + jump;
+}
+
+static void jumping_open(struct agent *agent, struct recording *recording)
+{
+    agent_open(agent, 0);
+    agent->region.header->clock = LW_CLOCK_TSC;
+    jump = 0;
+    recording_open(recording, agent);
+    recording->calibration.anchors[0].ns = lw_clock_ns();
+    recording->calibration.anchors[0].ticks = recording->calibration.anchors[0].ns;
+}
+
+static bool jumping_read(struct recording *recording)
+{
+    struct lw_watched_look look = { .calibration = &recording->calibration };
+    uint64_t now_ns = lw_clock_ns();
+    double fill;
+
+    lw_calibration_add_anchor(&recording->calibration,
+                              (struct lw_anchor){ now_ns + jump, now_ns });
+    look.end_ticks = counter();
+    return lw_watched_read(recording->watched, &look, &fill, NULL);
+}
+
+/* One call of FUNCTION, in which the counter jumps BY. Returns how long it took. */
+static uint64_t call(struct agent *agent, struct recording *recording,
+                     uint32_t function, uint64_t by, int looks)
+{
+    uint64_t start_ns = counter() - jump, end_ns;
+
+    lw_calls_enter(agent->main, function, start_ns + jump);
+    for (int i = 0; i < looks; i++) {
+        usleep(1000);
+        if (i == looks / 2)
+            jump += by;
+        if (looks > 1)
+            CHECK(jumping_read(recording));
+    }
+    end_ns = counter() - jump;
+    lw_calls_leave(agent->main, end_ns + jump);
+    CHECK(jumping_read(recording));
+    return end_ns - start_ns;
+}
+
+/* The counter jumps while `waits` runs for several looks, and back within a call of
+ * `busy` between two of them. */
+static void check_jump(uint64_t by)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    struct lw_watched_look look;
+    uint64_t busy_ns = 0, waits_ns, struck_ns = 0, told_ns, now_ns;
+
+    jumping_open(&agent, &recording);
+    uint32_t busy = agent_name(&agent, LW_NAME_PYTHON, "busy");
+    uint32_t waits = agent_name(&agent, LW_NAME_PYTHON, "waits");
+    for (int i = 0; i < 5; i++)
+        busy_ns += call(&agent, &recording, busy, 0, 1);
+    waits_ns = call(&agent, &recording, waits, by, 9);
+    CHECK_EQ(recording.calibration.jump_count, 1);
+    for (int i = 0; i < 5; i++) {
+        uint64_t took_ns = call(&agent, &recording, busy, i == 2 ? -by : 0, 1);
+
+        busy_ns += took_ns;
+        struck_ns += i == 2 ? took_ns : 0;
+    }
+    CHECK_EQ(recording.calibration.jump_count, 2);
+    now_ns = lw_clock_ns();
+    look = (struct lw_watched_look){ .calibration = &recording.calibration,
+                                     .is_last = true,
+                                     .end_ticks = now_ns + jump };
+    CHECK(lw_watched_close(recording.watched, &look, 0, NULL));
+    profile = lw_lap_load(recording.folder, LW_WANT_ALL, NULL);
+    CHECK(profile);
+    CHECK(lw_file_remove_folder(recording.folder, NULL));
+
+    CHECK_EQ(calls_at(profile, "busy").calls, 10);
+    CHECK_EQ(calls_at(profile, "waits").calls, 1);
+    told_ns = calls_at(profile, "waits").self_ns;
+    CHECK(told_ns > waits_ns - 1000 && told_ns < waits_ns + 1000);
+    told_ns = calls_at(profile, "busy").self_ns;
+    CHECK(told_ns > busy_ns - struck_ns - 1000 && told_ns < busy_ns + 1000);
+    CHECK(profile->threads[0].end_ns > now_ns - 1000 &&
+          profile->threads[0].end_ns < now_ns + 1000);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(a_counter_that_jumps_ahead_costs_no_more_than_a_look)
+{
+    check_jump(10000000000000);
+}
+
+TEST(a_counter_that_falls_back_costs_no_more_than_a_look)
+{
+    check_jump(-20000000000ull);
+}
+
 TEST(a_running_call_is_in_the_file_before_it_returns)
 {
     struct agent agent;
@@ -173,7 +281,7 @@ TEST(an_event_caught_half_stored_is_not_told_twice)
     lw_calls_enter(agent.main, sleep, start);
     CHECK(recording_read(&recording));
     CHECK(recording_read(&recording));
-    node = &agent.region.nodes[lw_calls_current(agent.main)];
+    node = lw_region_node(&agent.region, lw_calls_current(agent.main));
     atomic_store(&node->self_ticks, 6000000000);
     CHECK(recording_read(&recording));
     profile = recording_close(&recording, start + 6000000000);
@@ -291,14 +399,61 @@ TEST(a_slot_that_is_being_taken_is_left_alone)
     agent_close(&agent);
 }
 
+/* Fill AGENT's name log until less than LEFT bytes are free. */
+static void fill_names(struct agent *agent, uint64_t left)
+{
+    static char text[4000];
+
+    memset(text, 'x', sizeof(text) - 1);
+    while (agent->region.own->names_bytes - agent->region.own->names_used >= left)
+        agent_name(agent, LW_NAME_PYTHON, text);
+}
+
+TEST(a_name_too_long_for_what_is_left_of_the_log_costs_itself_only)
+{
+    static const char text[4000];
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    struct lw_agent_name head = { .kind = LW_NAME_PYTHON, .name_len = sizeof(text) };
+    struct lw_agent_record values[] = {
+        { .kind = LW_RECORD_COUNTER, .ticks = 5, .generation = 1 },
+    };
+    uint64_t now;
+
+    agent_open(&agent, 0);
+    fill_names(&agent, 5000);
+    agent_name(&agent, LW_NAME_PYTHON, "before");
+    fill_names(&agent, 4100);
+    head.number = ++agent.name_count;
+    while (lw_region_add_name(&agent.region, &head, "", text))
+        head.number = ++agent.name_count;
+    uint32_t after = agent_name(&agent, LW_NAME_PYTHON, "after");
+    recording_open(&recording, &agent);
+    now = agent.main->slot->start_ticks;
+    lw_calls_enter(agent.main, after, ++now);
+    lw_calls_enter(agent.main, head.number, ++now);
+    values[0].id = head.number;
+    lw_calls_add_record(agent.main, &values[0]);
+    profile = recording_close(&recording, now);
+    CHECK_EQ(calls_at(profile, "after").calls, 1);
+    CHECK_EQ(calls_at(profile, "after;(unknown)").calls, 1);
+    CHECK_EQ(lost(profile, "name log full"), 1);
+    CHECK_EQ(lost(profile, "made no sense in shared memory"), 0);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
 /* What the agent itself has counted of FUNCTION, in all threads. */
 static uint64_t self_of(const struct agent *agent, uint32_t function)
 {
     uint64_t sum = 0;
 
     for (uint32_t i = 1; i < 16 * agent->region.header->block_nodes; i++) {
-        if (atomic_load(&agent->region.nodes[i].function) == function)
-            sum += atomic_load(&agent->region.nodes[i].self_ticks);
+        struct lw_agent_node *node = lw_region_node(&agent->region, i);
+
+        if (atomic_load(&node->function) == function)
+            sum += atomic_load(&node->self_ticks);
     }
     return sum;
 }

@@ -24,7 +24,7 @@ extern char **environ;
 static void wait_for_end(struct lw_program *program)
 {
     while (!program->has_ended) {
-        struct pollfd pollfd = { program->signal_fd, POLLIN, 0 };
+        struct pollfd pollfd = { program->fd, POLLIN, 0 };
 
         CHECK(poll(&pollfd, 1, 10000) > 0);
         lw_program_signals(program);
@@ -179,10 +179,19 @@ static void check_python_path(const char *before, const char *after)
 TEST(our_folder_comes_first_on_the_python_path)
 {
     check_python_path(NULL, "/in");
-    check_python_path("PYTHONPATH=", "/in");
-    check_python_path("PYTHONPATH=/a:/b", "/in:/a:/b");
-    check_python_path("PYTHONPATH=/in:/a", "/in:/a");
-    check_python_path("PYTHONPATH=/a::/inn:", "/in:/a::/inn:");
+    check_python_path("PYTHONPATH=", "/in/.");
+    check_python_path("PYTHONPATH=/a:/b", "/in/:/a:/b");
+    check_python_path("PYTHONPATH=/a::/inn:", "/in/:/a::/inn:");
+}
+
+/* Of a run around this one, wherever a launcher has put it. */
+TEST(our_folder_is_on_the_python_path_once)
+{
+    check_python_path("PYTHONPATH=/in", "/in");
+    check_python_path("PYTHONPATH=/in/.", "/in/.");
+    check_python_path("PYTHONPATH=/in/:/a", "/in/:/a");
+    check_python_path("PYTHONPATH=src:/in", "/in/:src:");
+    check_python_path("PYTHONPATH=src:/in/:/a:/in/:/a", "/in/:src:/a:/a");
 }
 
 static void touch(const char *folder, const char *name)

@@ -74,7 +74,7 @@ static bool hand_over(const struct lw_region *region, const char *text, size_t l
 static void call_for_ever(volatile uint64_t *counter, uint64_t most)
 {
     static const char hello[] = "/bin/python3\0003.11.7\0python3\0work.py";
-    bool use_tsc = lw_ticks_tsc_is_invariant();
+    bool use_tsc = lw_ticks_tsc_is_trusted(LW_TICKS_CLOCKSOURCE);
     struct lw_region_options options = { .flags = LW_AGENT_CALLS,
                                          .shared = true,
                                          .use_tsc = use_tsc };
@@ -327,20 +327,22 @@ TEST(sentences_of_processes_are_kept_for_the_report)
 
 TEST(an_order_reaches_the_process_that_it_is_for)
 {
-    struct lw_kineto_folder place = { "/out", "/in" };
+    struct lw_kineto_folder place;
     struct lw_kineto_window window = { .iterations = 1 };
     struct agent agent;
 
+    CHECK(lw_kineto_folder_make(getpid(), &place, NULL));
     open_recorder(0);
     agent_open(&agent, 0);
     CHECK(hand_over(&agent.region, "", 0, 0));
-    CHECK(lw_order_give(1, recorder.listener.path, &window, &place, NULL));
+    CHECK(lw_order_give(getppid(), recorder.listener.path, &window, &place, NULL));
     work(120, 0);
     CHECK_EQ(atomic_load(&agent.region.header->orders), 0);
     CHECK(lw_order_give(getpid(), recorder.listener.path, &window, &place, NULL));
     work(120, 0);
     CHECK_EQ(atomic_load(&agent.region.header->orders), 1);
     lw_profile_free(close_recorder()); /* with the orders that nobody took */
+    lw_kineto_folder_remove(&place);
     agent_close(&agent);
 }
 
@@ -453,7 +455,7 @@ TEST(the_socket_and_its_folder_are_gone_at_the_end)
     char *path;
 
     open_recorder(0);
-    path = strdup(recorder.listener.folder);
+    path = strdup(recorder.listener.folder.path);
     CHECK(lw_file_is_folder(path));
     lw_profile_free(close_recorder());
     CHECK(!lw_file_exists(path));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pty.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -54,7 +55,7 @@ static void make_tree(struct lw_table *table, uint32_t depth)
 static void check_text(const struct lw_table *table, size_t width, bool colour,
                        const char *expected)
 {
-    struct lw_render_options options = { width, colour };
+    struct lw_render_options options = { .width = width, .colour = colour };
     struct lw_buf buf;
 
     lw_buf_init(&buf, 0);
@@ -155,7 +156,7 @@ TEST(nested_rows_are_indented)
 
 TEST(a_tree_ten_thousand_deep_stays_readable_and_small)
 {
-    struct lw_render_options options = { 60, false };
+    struct lw_render_options options = { .width = 60 };
     struct lw_table table;
     struct lw_buf buf;
 
@@ -356,6 +357,66 @@ TEST(a_tree_of_any_depth_is_json_that_can_be_read)
     }
 }
 
+static void check_lines(size_t row_count, size_t lines, size_t wanted_rows)
+{
+    struct lw_render_options options = { .width = 60,
+                                         .lines = lines,
+                                         .more = "all: -n 0" };
+    struct lw_table table;
+    struct lw_buf buf;
+    char note[80];
+    size_t count = 0;
+
+    lw_table_init(&table, columns, 4);
+    lw_table_set_title(&table, "Functions");
+    for (size_t i = 0; i < row_count; i++)
+        add(&table, 0, 1, 1, 0.5, "step");
+    lw_table_note(&table, "C calls were not recorded.");
+    lw_buf_init(&buf, 0);
+    lw_render_text(&table, &options, &buf);
+    for (const char *at = buf.bytes; (at = strstr(at, "  step\n")); at++)
+        count++;
+    CHECK_EQ(count, wanted_rows);
+    snprintf(note, sizeof(note),
+             "%zu more rows do not fit on this screen; all: -n 0.\n",
+             row_count - wanted_rows);
+    CHECK((strstr(buf.bytes, note) != NULL) == (wanted_rows < row_count));
+    count = 1; /* the prompt */
+    for (size_t i = 0; i < buf.len; i++)
+        count += buf.bytes[i] == '\n';
+    if (wanted_rows > 3)
+        CHECK(count <= lines || lines == 0);
+    lw_buf_release(&buf);
+    lw_table_release(&table);
+}
+
+TEST(a_table_longer_than_the_screen_has_its_first_rows_and_says_how_many_more)
+{
+    check_lines(100, 0, 100);
+    check_lines(100, 24, 16);
+    check_lines(18, 24, 18);
+    check_lines(19, 24, 16);
+    check_lines(100, 4, 3);
+}
+
+TEST(a_name_is_not_cut_in_the_middle_of_a_number)
+{
+    struct lw_render_options options = { .width = 16 };
+    struct lw_table table;
+    struct lw_buf buf;
+
+    lw_table_init(&table, columns + 3, 1);
+    lw_table_row(&table, 0);
+    lw_table_add_text(&table, "+78.125 ms data, then 1234567.5 us", 34);
+    lw_table_row(&table, 0);
+    lw_table_add_text(&table, "/home/me/run12345678/a.py:4711", 30);
+    lw_buf_init(&buf, 0);
+    lw_render_text(&table, &options, &buf);
+    CHECK_STR(buf.bytes, "function\n+78.125\xe2\x80\xa6 us\n\xe2\x80\xa6/a.py:4711\n");
+    lw_buf_release(&buf);
+    lw_table_release(&table);
+}
+
 TEST(csv_is_quoted_where_it_must_be)
 {
     struct lw_table table;
@@ -372,9 +433,40 @@ TEST(csv_is_quoted_where_it_must_be)
     CHECK_STR(buf.bytes, "calls,self_ns,self_share,function\r\n"
                          "1000,1234567890,0.831,/home/me/project/train.py:10(step)\r\n"
                          "1,250000000,0.168,\"<built-in method \"\"x|y\"\">\"\r\n"
-                         "123456,1500,0.001,\"__init__, called\tabc\"\r\n"
+                         "123456,1500,0.001,\"__init__, called\\x09abc\"\r\n"
                          ",,,(more)\r\n"
-                         "-1,,,\"two\nlines \xef\xbf\xbd\"\r\n");
+                         "-1,,,two\\x0alines \\xff\r\n");
+    lw_buf_release(&buf);
+    lw_table_release(&table);
+}
+
+TEST(a_name_in_csv_is_never_a_formula)
+{
+    static const char *const names[] = {
+        "=1+1",
+        "+1",
+        "-1",
+        "@A1",
+        "  =1",
+        "\xef\xbc\x9d"
+        "1",
+        "=\"a\",b",
+        "a=1",
+        "<=",
+    };
+    struct lw_table table;
+    struct lw_buf buf;
+
+    lw_table_init(&table, columns + 3, 1);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        lw_table_row(&table, 0);
+        lw_table_add_text(&table, names[i], strlen(names[i]));
+    }
+    lw_buf_init(&buf, 0);
+    lw_render_csv(&table, &buf);
+    CHECK_STR(buf.bytes, "function\r\n'=1+1\r\n'+1\r\n'-1\r\n'@A1\r\n\"'  =1\"\r\n"
+                         "'\xef\xbc\x9d"
+                         "1\r\n\"'=\"\"a\"\",b\"\r\na=1\r\n<=\r\n");
     lw_buf_release(&buf);
     lw_table_release(&table);
 }
@@ -437,7 +529,7 @@ typedef void render(const struct lw_table *table, struct lw_buf *out);
 
 static void render_text(const struct lw_table *table, struct lw_buf *out)
 {
-    struct lw_render_options options = { 40, true };
+    struct lw_render_options options = { .width = 40, .colour = true };
 
     lw_render_text(table, &options, out);
 }

@@ -184,3 +184,49 @@ TEST(any_value_is_shown_as_its_unit_says)
     check_value(LW_UNIT_NUMBER, half, "0.5");
     check_value(LW_UNIT_COUNT, absent, "");
 }
+
+static void check_counted(int64_t count, const char *noun, const char *wanted)
+{
+    struct lw_buf buf;
+
+    lw_buf_init(&buf, 0);
+    lw_units_add_counted(&buf, count, noun);
+    lw_buf_add_char(&buf, '\0');
+    CHECK_STR(buf.bytes, wanted);
+    lw_buf_release(&buf);
+}
+
+TEST(a_count_has_its_noun_in_the_right_number)
+{
+    check_counted(1, "process", "1 process");
+    check_counted(1234, "process", "1,234 processes");
+    check_counted(0, "sample", "0 samples");
+    check_counted(2, "batch", "2 batches");
+    check_counted(2, "copy", "2 copies");
+    check_counted(2, "day", "2 days");
+}
+
+static void check_noun(int64_t count, const char *plural, const char *wanted)
+{
+    struct lw_buf buf;
+
+    lw_buf_init(&buf, 0);
+    lw_units_add_noun(&buf, count, plural);
+    lw_buf_add_char(&buf, '\0');
+    CHECK_STR(buf.bytes, wanted);
+    lw_buf_release(&buf);
+}
+
+TEST(one_of_a_plural_is_its_singular)
+{
+    check_noun(1, "processes", "process");
+    check_noun(2, "processes", "processes");
+    check_noun(1, "samples", "sample");
+    check_noun(1, "branches", "branch");
+    check_noun(1, "copies", "copy");
+    check_noun(1, "times", "time");
+    check_noun(1, "files cut short", "file cut short");
+    check_noun(1, "ends of spans", "end of spans");
+    check_noun(1, "open spans", "open span");
+    check_noun(1, "", "");
+}

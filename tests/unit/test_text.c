@@ -226,7 +226,10 @@ TEST(distance_is_the_number_of_edits)
     char longest[200];
 
     CHECK_EQ(lw_text_distance("report", "report"), 0);
-    CHECK_EQ(lw_text_distance("report", "reprot"), 2);
+    CHECK_EQ(lw_text_distance("report", "reprot"), 1);
+    CHECK_EQ(lw_text_distance("functoins", "functions"), 1);
+    CHECK_EQ(lw_text_distance("ab", "ba"), 1);
+    CHECK_EQ(lw_text_distance("ca", "abc"), 3);
     CHECK_EQ(lw_text_distance("report", "repor"), 1);
     CHECK_EQ(lw_text_distance("", "abc"), 3);
     CHECK_EQ(lw_text_distance("kitten", "sitting"), 3);

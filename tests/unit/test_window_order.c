@@ -1,7 +1,9 @@
 /* Orders to processes that are recorded: who takes them, what is left for them, and what
  * becomes of it. The recorder is a socket; the processes are real, but have no torch. */
 
+#include <grp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -13,6 +15,7 @@
 #include "recorder/window_order.h"
 
 #define MS 1000000ull
+#define NOBODY 65534 /* any user but root and ourselves */
 
 /* ---- who takes them ------------------------------------------------------------------ */
 
@@ -132,27 +135,36 @@ TEST(an_order_is_a_file_and_a_word_to_the_recorder)
     struct lw_kineto_window window = { .what = LW_KINETO_SHAPES | LW_KINETO_MEMORY,
                                        .iterations = 3,
                                        .start_ms = 12 };
-    struct lw_kineto_folder place = { "/out", "/in" };
+    struct lw_kineto_folder place;
     struct lw_agent_hello hello;
-    char folder[40], socket[60], text[200], message[100];
-    int fd, guest;
+    char folder[40], socket[60], name[40], text[300], expected[300], message[100];
+    char identity[LW_FOLDER_IDENTITY_BYTES];
+    int fd, guest, len;
 
+    CHECK(lw_kineto_folder_make(getpid(), &place, NULL));
+    CHECK(lw_folder_identity(&place.folder, identity, NULL));
     make_folder(folder);
     fd = listen_in(folder);
     snprintf(socket, sizeof(socket), "%s/agent", folder);
-    CHECK(lw_order_give(4711, socket, &window, &place, NULL));
-    read_text(folder, "order-4711", text, sizeof(text));
-    CHECK_STR(text, "folder=/in\niterations=3\nduration_ms=0\nstart_ms=12\n"
-                    "shapes=1\nmemory=1\n");
+    CHECK(lw_order_give(getpid(), socket, &window, &place, NULL));
+    snprintf(name, sizeof(name), "order-%d", (int)getpid());
+    read_text(folder, name, text, sizeof(text));
+    snprintf(expected, sizeof(expected),
+             "folder=%s\nfolder_id=%s\niterations=3\nduration_ms=0\nstart_ms=12\n"
+             "shapes=1\nmemory=1\n",
+             place.folder.path, identity);
+    CHECK_STR(text, expected);
     guest = accept(fd, NULL, NULL);
-    CHECK_EQ(recv(guest, message, sizeof(message), 0), sizeof(hello) + 4);
+    len = snprintf(name, sizeof(name), "%d", (int)getpid());
+    CHECK_EQ(recv(guest, message, sizeof(message), 0), sizeof(hello) + (size_t)len);
     memcpy(&hello, message, sizeof(hello));
     CHECK_EQ(hello.kind, LW_HELLO_ORDER);
-    CHECK_EQ(hello.text_bytes, 4);
-    CHECK(memcmp(message + sizeof(hello), "4711", 4) == 0);
+    CHECK_EQ(hello.text_bytes, len);
+    CHECK(memcmp(message + sizeof(hello), name, (size_t)len) == 0);
     close(guest);
 
-    lw_order_withdraw(4711, socket);
+    lw_order_withdraw(getpid(), socket, &place);
+    lw_kineto_folder_remove(&place);
     remove_socket(folder, fd);
     CHECK(rmdir(folder) == 0); /* nothing is left */
 }
@@ -160,15 +172,174 @@ TEST(an_order_is_a_file_and_a_word_to_the_recorder)
 TEST(without_a_recorder_there_is_no_order)
 {
     struct lw_kineto_window window = { .duration_ms = 1 };
-    struct lw_kineto_folder place = { "/out", "/in" };
+    struct lw_kineto_folder place;
     struct lw_error err;
     char folder[40], socket[60];
 
+    CHECK(lw_kineto_folder_make(getpid(), &place, NULL));
     make_folder(folder);
     remove_socket(folder, listen_in(folder));
     snprintf(socket, sizeof(socket), "%s/agent", folder);
-    CHECK(!lw_order_give(4711, socket, &window, &place, &err));
+    CHECK(!lw_order_give(getpid(), socket, &window, &place, &err));
+    lw_kineto_folder_remove(&place);
     CHECK(rmdir(folder) == 0);
+}
+
+/* ---- as root, of another user's process ---------------------------------------------- */
+
+/* A process of user NOBODY that waits, and a folder of theirs; false: we are not root. */
+static bool start_theirs(char folder[static 40], pid_t *pid)
+{
+    if (geteuid() != 0) {
+        fprintf(stderr, "not root: nobody else can be played\n");
+        return false;
+    }
+    make_folder(folder);
+    CHECK(chown(folder, NOBODY, NOBODY) == 0);
+    *pid = fork();
+    if (*pid == 0) {
+        if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
+            _exit(1);
+        prctl(PR_SET_DUMPABLE, 1);
+        for (;;)
+            pause();
+    }
+    for (struct lw_theirs theirs = { 0 }; theirs.uid != NOBODY;)
+        if (!lw_theirs_of(*pid, &theirs, NULL))
+            usleep(1000); /* between its two calls it is of both */
+    return true;
+}
+
+/* A socket in FOLDER that NOBODY listens on. */
+static pid_t listen_as_theirs(const char *folder)
+{
+    int ready[2];
+    pid_t pid;
+    char byte;
+
+    CHECK(pipe(ready) == 0);
+    pid = fork();
+    if (pid == 0) {
+        if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
+            _exit(1);
+        listen_in(folder);
+        if (write(ready[1], "", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    CHECK_EQ(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static bool is_theirs(const char *path)
+{
+    struct stat about;
+
+    return lstat(path, &about) == 0 && about.st_uid == NOBODY;
+}
+
+TEST(a_link_where_an_order_goes_leads_root_nowhere)
+{
+    struct lw_kineto_window window = { .iterations = 1 };
+    struct lw_kineto_folder place;
+    char folder[40], ours[40], socket[60], secret[80], name[100], text[40];
+    pid_t pid, listener;
+
+    if (!start_theirs(folder, &pid))
+        return;
+    make_folder(ours); /* root's, 0700 */
+    snprintf(secret, sizeof(secret), "%s/secret", ours);
+    CHECK(lw_file_replace(secret, "root's", 6, NULL));
+    listener = listen_as_theirs(folder);
+    snprintf(socket, sizeof(socket), "%s/agent", folder);
+    snprintf(name, sizeof(name), "%s/order-%d", folder, (int)pid);
+    CHECK(symlink(secret, name) == 0);
+    CHECK(lchown(name, NOBODY, NOBODY) == 0);
+
+    CHECK(lw_kineto_folder_make(pid, &place, NULL));
+    CHECK(is_theirs(place.folder.path));
+    CHECK(lw_order_give(pid, socket, &window, &place, NULL));
+    read_text(ours, "secret", text, sizeof(text));
+    CHECK_STR(text, "root's");
+    CHECK(!is_theirs(secret));
+    CHECK(is_theirs(name)); /* the order, in place of the link */
+    lw_order_withdraw(pid, socket, &place);
+    CHECK(!lw_file_exists(name));
+
+    lw_kineto_folder_remove(&place);
+    end(listener);
+    end(pid);
+    CHECK(lw_file_remove_folder(folder, NULL));
+    CHECK(lw_file_remove_folder(ours, NULL));
+}
+
+TEST(a_folder_that_is_a_link_to_ones_of_root_takes_no_order)
+{
+    struct lw_kineto_window window = { .iterations = 1 };
+    struct lw_kineto_folder place;
+    struct lw_error err = { LW_OK, "" };
+    char folder[40], ours[40], link[60], socket[80], name[80];
+    pid_t pid;
+    int fd;
+
+    if (!start_theirs(folder, &pid))
+        return;
+    make_folder(ours);
+    fd = listen_in(ours);
+    snprintf(link, sizeof(link), "%s/link", folder);
+    snprintf(socket, sizeof(socket), "%s/agent", link);
+    snprintf(name, sizeof(name), "%s/order-%d", ours, (int)pid);
+    CHECK(symlink(ours, link) == 0);
+
+    CHECK(lw_kineto_folder_make(pid, &place, NULL));
+    CHECK(!lw_order_give(pid, socket, &window, &place, &err));
+    CHECK(strstr(err.text, "Permission denied"));
+    CHECK(!lw_file_exists(name));
+    /* Where it may be entered, it is still not one in which that user could put things. */
+    CHECK(chmod(ours, 0777) == 0);
+    CHECK(!lw_order_give(pid, socket, &window, &place, &err));
+    CHECK(strstr(err.text, "is another user's"));
+    CHECK(!lw_file_exists(name));
+
+    lw_kineto_folder_remove(&place);
+    end(pid);
+    remove_socket(ours, fd);
+    CHECK(lw_file_remove_folder(folder, NULL));
+    CHECK(rmdir(ours) == 0);
+}
+
+TEST(what_is_put_in_place_of_a_trace_is_not_read_by_root)
+{
+    struct lw_kineto_folder place;
+    struct lw_file_view view;
+    struct lw_error err = { LW_OK, "" };
+    char folder[40], secret[80], name[120];
+    pid_t pid;
+
+    if (!start_theirs(folder, &pid))
+        return;
+    snprintf(secret, sizeof(secret), "%s/secret", folder);
+    CHECK(lw_file_replace(secret, "{}", 2, NULL)); /* root's, 0600 */
+    CHECK(lw_kineto_folder_make(pid, &place, NULL));
+    snprintf(name, sizeof(name), "%s/trace.json", place.folder.path);
+    CHECK(symlink(secret, name) == 0);
+    CHECK(!lw_kineto_folder_read(&place, "trace.json", 0, &view, &err));
+    CHECK(strstr(err.text, "is a link, not a file"));
+    CHECK(unlink(name) == 0);
+    CHECK(link(secret, name) == 0);
+    CHECK(!lw_kineto_folder_read(&place, "trace.json", 0, &view, &err));
+    CHECK(strstr(err.text, "Permission denied"));
+    CHECK(unlink(name) == 0);
+    CHECK(mkfifo(name, 0666) == 0);
+    CHECK(!lw_kineto_folder_read(&place, "trace.json", 0, &view, &err));
+    CHECK(strstr(err.text, "is a pipe, not a file"));
+
+    lw_kineto_folder_remove(&place);
+    end(pid);
+    CHECK(lw_file_remove_folder(folder, NULL));
 }
 
 /* ---- what becomes of it ------------------------------------------------------------- */
@@ -211,7 +382,7 @@ static void open_scene(struct scene *scene, size_t count)
 static void put(const struct lw_kineto_process *process, const char *name,
                 const char *text)
 {
-    char *path = lw_path_join(process->folder.path, name, NULL);
+    char *path = lw_path_join(process->folder.folder.path, name, NULL);
 
     CHECK(lw_file_replace(path, text, strlen(text), NULL));
     lw_free(path);

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from typing import Any
 
 TRACE = "trace.pt.trace.json"
@@ -21,30 +20,45 @@ class Ordered:
 
     takes_calls = True  # where nothing else tells steps apart
 
-    def __init__(self, words: dict[str, str], names: dict[str, str]) -> None:
+    def __init__(self, words: dict[str, str], window: Any) -> None:
+        self.window = window  # the module of that name
         self.folder = words["folder"]
+        self.identity = words["folder_id"]
         self.iterations = int(words["iterations"])
         self.duration_ns = int(words["duration_ms"]) * 1_000_000
         self.start_s = int(words["start_ms"]) / 1000
-        self.flags = {flag: True for word, flag in names.items() if word in words}
+        self.flags = {
+            flag: True for word, flag in window.FLAGS.items() if word in words
+        }
         self.warmup = 0
         self.first = 0  # step of the window, as torch counts them
         self.steps = 0  # that have passed since
         self.end_ns = 0
         self.is_over = False
 
+    def is_wanted(self) -> bool:
+        """Is the folder still there? Whoever has attached takes it away again."""
+        try:
+            with self.window.same_folder(self.folder, self.identity):
+                return True
+        except OSError as error:
+            if self.window.is_programs(error):
+                raise
+            return False
+
     def put(self, name: str, text: str = "") -> None:
         """Have a file in the folder, whole; if that is gone, nobody waits any more."""
-        path = os.path.join(self.folder, name)
         try:
-            with open(path + ".tmp", "w", encoding="utf-8", errors="replace") as file:
-                file.write(text)
-            os.rename(path + ".tmp", path)
-        except OSError:
+            with self.window.same_folder(self.folder, self.identity) as folder:
+                self.window.make_new(folder, "word.tmp", text.encode("utf-8", "replace"))
+                os.rename("word.tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError as error:
+            if self.window.is_programs(error):
+                raise
             self.is_over = True
 
     def is_due(self, number: int) -> bool:
-        self.is_over = self.is_over or not os.path.isdir(self.folder)
+        self.is_over = self.is_over or not self.is_wanted()
         return not self.is_over and time.time() >= self.start_s
 
     def begin(self, number: int) -> None:
@@ -58,7 +72,7 @@ class Ordered:
 
     def goes_on(self, number: int) -> bool:
         self.steps += 1
-        if not os.path.isdir(self.folder):
+        if not self.is_wanted():
             return False
         now_ns = time.monotonic_ns()
         if self.steps <= self.warmup:
@@ -69,13 +83,15 @@ class Ordered:
         return now_ns < self.end_ns
 
     def save(self, profile: Any) -> None:
-        if not os.path.isdir(self.folder):
+        if not self.is_wanted():
             return
-        hidden = os.path.join(self.folder, "trace.tmp")
-        profile.profiler.export_chrome_trace(hidden)
-        if os.path.getsize(hidden) == 0:
-            raise OSError("torch wrote nothing")
-        os.rename(hidden, os.path.join(self.folder, TRACE))
+        window, hidden = self.window, "trace.tmp"
+        with window.same_folder(self.folder, self.identity) as folder:
+            window.make_new(folder, hidden)
+            profile.profiler.export_chrome_trace(window.path_below(folder, hidden))
+            if os.stat(hidden, dir_fd=folder, follow_symlinks=False).st_size == 0:
+                raise OSError("torch wrote nothing")
+            os.rename(hidden, TRACE, src_dir_fd=folder, dst_dir_fd=folder)
         self.is_over = True
 
     def end(self) -> None:
@@ -99,25 +115,30 @@ class Ordered:
         self.fail(f"took no window: {type(error).__name__}: {str(error)[:200]}")
 
 
-def read(path: str, names: dict[str, str]) -> Ordered | None:
-    """The order in the file at PATH, which is gone then; None: there is none."""
+def read(config: str, window: Any) -> Ordered | None:
+    """The order for this process beside the recorder's socket, which is gone then; None:
+    there is none. WINDOW is the module of that name."""
+    name = f"order-{os.getpid()}"
     words = {}
-    with suppress(OSError), open(path, encoding="utf-8") as file:
-        for line in file:
-            key, _, value = line.rstrip("\n").partition("=")
-            words[key] = value
-    with suppress(OSError):
-        os.unlink(path)
     try:
-        return Ordered(words, names)
-    except (KeyError, ValueError):
+        with window.socket_folder(config) as folder:
+            text = window.read_own(folder, name)
+            with window.ours(OSError):
+                os.unlink(name, dir_fd=folder)
+        for line in text.splitlines():
+            key, _, value = line.partition("=")
+            words[key] = value
+        return Ordered(words, window)
+    except (OSError, KeyError, ValueError) as error:
+        if window.is_programs(error):
+            raise
         return None
 
 
 def refusal(order: Ordered, windows: Any, window: Any) -> str:
     """Why WINDOWS cannot follow ORDER now; "": it can."""
     torch = windows.torch
-    if windows.order is not None and os.path.isdir(windows.order.folder):
+    if windows.order is not None and windows.order.is_wanted():
         return "is taking a window for somebody else: try again when that is over"
     if not windows.can_profile:
         return (
@@ -132,10 +153,10 @@ def refusal(order: Ordered, windows: Any, window: Any) -> str:
     return ""
 
 
-def take(path: str, windows: Any, window: Any) -> None:
-    """Follow the order at PATH, if there is one. WINDOWS is this process's, WINDOW the
-    module that it is from."""
-    order = read(path, window.FLAGS)
+def take(config: str, windows: Any, window: Any) -> None:
+    """Follow the order for this process, if there is one. WINDOWS is this process's,
+    WINDOW the module that it is from."""
+    order = read(config, window)
     if order is None:
         return
     if sentence := refusal(order, windows, window):

@@ -6,7 +6,6 @@ torch, prints or raises.
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 from typing import Any
 
@@ -52,15 +51,15 @@ class _Profiler:
     def ordered(self) -> None:
         """There may be an order for this process."""
         window, order = self.load("_lapwing_window"), self.load("_lapwing_order")
-        socket_folder = os.path.dirname(window.socket_of(self.config))
-        path = os.path.join(socket_folder, f"order-{os.getpid()}")
         if self.windows is None:
             windows = window.Windows(self.torch, self.agent)
             try:
                 windows.start()
                 windows.find_foreign()
             except Exception as error:
-                if refused := order.read(path, window.FLAGS):
+                if self.agent.is_programs(error):
+                    raise
+                if refused := order.read(self.config, window):
                     refused.fail(
                         f"has torch {self.torch.__version__}, which lacks what its "
                         f"profiler is driven by ({error}): {window.OLDEST} and later "
@@ -68,4 +67,4 @@ class _Profiler:
                     )
                 return
             self.windows = windows
-        order.take(path, self.windows, window)
+        order.take(self.config, self.windows, window)

@@ -15,16 +15,16 @@ program's own comes first, and ours steps aside.
 from __future__ import annotations
 
 import atexit
-import functools
 import gc
 import os
 import re
 import socket
+import stat
 import struct
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 OLDEST = "2.6"  # what tests/live/test_torch_windows.py has seen work
@@ -41,6 +41,33 @@ FLAGS = {
 }
 
 
+# ---- trouble -------------------------------------------------------------------------
+
+
+_agent: Any = None  # the extension, in a process that it watches
+
+
+def is_programs(error: BaseException) -> bool:
+    """Whether ERROR, which came while our code ran, is the program's: what a signal's
+    handler raises goes on to it (python/_lapwing/error.h)."""
+    if _agent is None:
+        return not isinstance(error, Exception)
+    return bool(_agent.is_programs(error))
+
+
+class ours:
+    """Go on after an error of KIND, as suppress() does, if it is not the program's."""
+
+    def __init__(self, kind: type[Exception]) -> None:
+        self.kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
+        return isinstance(error, self.kind) and not is_programs(error)
+
+
 # ---- the run -------------------------------------------------------------------------
 
 
@@ -49,30 +76,109 @@ def socket_of(config: str) -> str:
     return config.split(",")[0].partition("=")[2]
 
 
+def is_trusted(uid: int) -> bool:
+    """Is UID ours or root's? Nobody else's folders, links and sockets are believed."""
+    return uid in (0, os.geteuid())
+
+
+@contextmanager
+def opened(path: str, dir_fd: int | None = None) -> Iterator[int]:
+    """The descriptor of the folder PATH, which is no link, for the length of a block: none
+    of ours stays open in somebody else's program."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, dir_fd=dir_fd)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def socket_folder(config: str) -> Iterator[int]:
+    """The descriptor of the folder that the recorder's socket is in. It lies where every
+    user may make folders, and may be gone: PermissionError: it is another's."""
+    with opened(os.path.dirname(socket_of(config))) as fd:
+        about = os.fstat(fd)
+        if not is_trusted(about.st_uid) or about.st_mode & 0o022:
+            raise PermissionError("the recorder's folder is another user's")
+        yield fd
+
+
+@contextmanager
+def same_folder(path: str, identity: str) -> Iterator[int]:
+    """The descriptor of the folder PATH, if it is still the one of that IDENTITY
+    (lw_folder_identity()): who may write above it may have put another one there."""
+    with opened(path) as fd:
+        about = os.fstat(fd)
+        if identity != f"{about.st_dev}:{about.st_ino}":
+            raise PermissionError(f"{path} is another folder now")
+        yield fd
+
+
+def path_below(fd: int, name: str) -> str:
+    """What torch, which takes no descriptor, may call NAME in the folder FD."""
+    return f"/proc/self/fd/{fd}/{name}"
+
+
 def note(config: str, sentence: str) -> None:
     """A sentence for the report of the run (agent/layout.h, struct lw_agent_hello)."""
     text = sentence.encode("utf-8", "replace")
     hello = struct.pack("=QIIII", 0x31474E4957504C4C, 1, 3, len(text), 0)
+    path = socket_of(config)
     with (
-        suppress(OSError),
+        ours(OSError),
+        socket_folder(config),
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as speaker,
     ):
-        speaker.settimeout(1)
-        speaker.connect(socket_of(config))
-        speaker.send(hello + text)
+        speaker.setblocking(False)  # never wait for the recorder
+        speaker.connect(path)
+        peer = speaker.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        if is_trusted(struct.unpack("3i", peer)[1]):
+            speaker.send(hello + text)
 
 
-def traces_folder(config: str) -> str:
-    """The run's folder of traces, made if need be. OSError: there is no run."""
-    folder = os.path.join(os.path.dirname(socket_of(config)), "run", "traces")
-    with suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    return folder
+@contextmanager
+def traces_folder(config: str) -> Iterator[int]:
+    """The descriptor of the run's folder of traces, made if need be. OSError: there is no
+    run any more."""
+    with socket_folder(config) as fd:
+        path, identity = (os.readlink(name, dir_fd=fd) for name in ("run", "run-id"))
+    with same_folder(path, identity) as run:
+        with suppress(FileExistsError):
+            os.mkdir("traces", 0o700, dir_fd=run)
+        with opened("traces", run) as traces:
+            yield traces
 
 
-def hidden_path(folder: str) -> str:
+def hidden_name() -> str:
     """What this process's window is called until it is whole."""
-    return os.path.join(folder, f".lapwing-{os.getpid()}.json")
+    return f".lapwing-{os.getpid()}.json"
+
+
+def make_new(folder: int, name: str, content: bytes = b"") -> None:
+    """A new file of ours, in place of what may be there."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        while content:
+            content = content[os.write(fd, content) :]
+    finally:
+        os.close(fd)
+
+
+def read_own(folder: int, name: str) -> str:
+    """The text of a file that is ours or root's. OSError: there is no such file."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(name, flags, dir_fd=folder)
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode) or not is_trusted(about.st_uid):
+            raise PermissionError(f"{name} is not ours")
+        return os.read(fd, 65536).decode("utf-8", "surrogateescape")
+    finally:
+        os.close(fd)
 
 
 def _owner() -> str:
@@ -83,24 +189,29 @@ def _owner() -> str:
 def put_in_run(config: str, write: Callable[[str], None]) -> str:
     """Have WRITE write a trace at the path it is given, and put it into the run.
     Returns the path. OSError: it could not be, and nothing is left of it."""
-    folder = traces_folder(config)
-    hidden = hidden_path(folder)
+    with traces_folder(config) as folder:
+        return _put_in(folder, write)
+
+
+def _put_in(folder: int, write: Callable[[str], None]) -> str:
+    hidden = hidden_name()
     try:
-        write(hidden)
-        os.chmod(hidden, 0o600)
-        if os.path.getsize(hidden) == 0:
+        make_new(folder, hidden)
+        write(path_below(folder, hidden))
+        if os.stat(hidden, dir_fd=folder, follow_symlinks=False).st_size == 0:
             raise OSError("torch wrote nothing")
         start = _owner() + "-"
-        number = 1 + sum(name.startswith(start) for name in os.listdir(folder))
+        names = set(os.listdir(folder))
+        number = 1 + sum(name.startswith(start) for name in names)
         while True:
-            path = os.path.join(folder, f"{start}{number:06d}.pt.trace.json")
-            if not os.path.exists(path) and not os.path.exists(path + ".gz"):
-                os.rename(hidden, path)
-                return path
+            name = f"{start}{number:06d}.pt.trace.json"
+            if name not in names and name + ".gz" not in names:
+                os.rename(hidden, name, src_dir_fd=folder, dst_dir_fd=folder)
+                return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
             number += 1
     except BaseException:
-        with suppress(OSError):
-            os.unlink(hidden)
+        with ours(OSError):
+            os.unlink(hidden, dir_fd=folder)
         raise
 
 
@@ -203,8 +314,8 @@ class Scheduled:
 
     def begin(self, number: int) -> None:
         # If we are killed in the window, the recorder sees that there was one.
-        with open(hidden_path(traces_folder(self.config)), "wb"):
-            pass
+        with traces_folder(self.config) as folder:
+            make_new(folder, hidden_name())
 
     def action(self, step: int, actions: Any) -> Any:
         return self.schedule.action(step, actions)
@@ -224,8 +335,8 @@ class Scheduled:
     def end(self) -> None:
         """Nothing of a window is in the run's folder any more, but what was saved."""
         self.next = self.schedule.next_window(self.number)
-        with suppress(OSError):
-            os.unlink(hidden_path(traces_folder(self.config)))
+        with ours(OSError), traces_folder(self.config) as folder:
+            os.unlink(hidden_name(), dir_fd=folder)
 
     def say(self, sentence: str) -> None:
         self.has_said = True
@@ -243,7 +354,7 @@ class Scheduled:
     def wait(self) -> None:
         self.step_aside()
 
-    def give_up(self, error: Exception) -> None:
+    def give_up(self, error: BaseException) -> None:
         self.next = NEVER
         self.say(
             "no more windows of torch's profiler: "
@@ -275,6 +386,8 @@ class Windows:
     """torch's profiler in this process: one window at a time, each of whole steps."""
 
     def __init__(self, torch: Any, agent: Any) -> None:
+        global _agent
+        _agent = agent
         self.torch = torch
         self.agent = agent
         self.schedule: Scheduled | None = None
@@ -296,8 +409,8 @@ class Windows:
     def start(self) -> None:
         """AttributeError: this torch cannot be driven."""
         self.watch_out()
-        os.register_at_fork(after_in_child=self.begin_in_child)
-        atexit.register(self.finish)
+        os.register_at_fork(after_in_child=self.agent.guarded(self.begin_in_child))
+        atexit.register(self.agent.guarded(self.finish))
 
     def begin_in_child(self) -> None:
         """After a fork. A window that is open is the parent's, but this process's torch
@@ -309,8 +422,11 @@ class Windows:
                 profile.on_trace_ready = None
                 self._call(profile.stop)
             self.can_profile = not self.has_foreign and (profile is None or is_mine)
-        except Exception:
+        except BaseException as error:
             self.can_profile = False
+            if is_programs(error):
+                self.begin()
+                raise
         self.begin()
         self.order = None
         if self.schedule is not None:
@@ -342,7 +458,10 @@ class Windows:
             return
         try:
             self._step(is_call)
-        except Exception as error:
+        except BaseException as error:
+            if is_programs(error):
+                self._let_go()
+                raise
             self._give_up(error)
 
     def _step(self, is_call: bool) -> None:
@@ -434,9 +553,17 @@ class Windows:
             self.profile.on_trace_ready = None
             self._close()
 
-    def _give_up(self, error: Exception) -> None:
+    def _let_go(self) -> None:
+        """The program is being interrupted: no window is open any more."""
+        with ours(Exception):
+            self._abandon()
+        plan, self.plan = self.plan, None
+        if plan is not None:  # it was about to begin
+            plan.end()
+
+    def _give_up(self, error: BaseException) -> None:
         plan = self.plan or self.order or self.schedule
-        with suppress(Exception):
+        with ours(Exception):
             self._abandon()
         self.plan = None
         if plan is not None:
@@ -445,15 +572,8 @@ class Windows:
     # ---- the program's own profiler ----
 
     def watch_out(self) -> None:
-        """Notice, before torch does, that the program starts a profiler of its own:
-        whichever way it goes, it calls one of these by these names."""
-        module = self.torch.autograd.profiler
-        for name, starts in (
-            ("_prepare_profiler", True),
-            ("_enable_profiler", True),
-            ("_disable_profiler", False),
-        ):
-            setattr(module, name, self._announced(getattr(module, name), starts))
+        """Notice, before torch does, that the program starts a profiler of its own."""
+        self.agent.on_profiler(self.torch.autograd.profiler, self._profiler)
 
     def find_foreign(self) -> None:
         """Now that the program runs: one that is about to start says so nowhere but in
@@ -468,18 +588,13 @@ class Windows:
                 for thing in gc.get_objects()
             )
 
-    def _announced(self, original: Any, starts: bool) -> Any:
-        @functools.wraps(original)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if not self.is_ours:
+    def _profiler(self, starts: bool, is_done: bool) -> None:
+        """A profiler is being started or stopped, by us or by the program; or that IS_DONE."""
+        if not self.is_ours:
+            if not is_done:
                 self._foreign(starts)
-                return original(*args, **kwargs)
-            result = original(*args, **kwargs)
-            if starts and self._hush():  # it has just chosen its level
-                self.has_woken_kineto = True
-            return result
-
-        return call
+        elif is_done and starts and self._hush():  # Kineto has just chosen its level
+            self.has_woken_kineto = True
 
     def _foreign(self, starts: bool) -> None:
         self.has_foreign = starts
@@ -488,7 +603,9 @@ class Windows:
             try:
                 self._abandon()
                 plan.step_aside()
-            except Exception as error:
+            except BaseException as error:
+                if is_programs(error):
+                    raise
                 plan.give_up(error)
 
     # ---- the end ----
@@ -501,7 +618,10 @@ class Windows:
                 self._close()
             if self.schedule is not None:
                 self.schedule.finish()
-        except Exception as error:
+        except BaseException as error:
+            if is_programs(error):
+                self._let_go()
+                raise
             self._give_up(error)
 
 

@@ -16,13 +16,15 @@ isinstance() holds. What is different:
 
 - export_chrome_trace() may be called any number of times;
 - the table has its columns in the order of its heads also with stacks and FLOPs, holds
-  ops and no Python functions (which with_stack=True mixes in), and sort_by an unknown
-  column is an error that lists the known ones;
+  ops and no Python functions (which with_stack=True mixes in; they stay with
+  key_averages(python_functions=True)), and sort_by an unknown column is an error that
+  lists the known ones;
 - a schedule that never recorded says so when the profiler stops;
 - in a process that is being recorded (`lapwing run`), each window's trace is also put
   into the run, where `lapwing report ops`, `kernels`, `overview` find it.
 
-Whatever else torch.profiler has is here too, as it is there.
+Whatever else torch.profiler has is here too, as it is there, and its modules: `from
+torch.profiler import ...` becomes `from lapwing.torch.profiler import ...`.
 """
 
 from __future__ import annotations
@@ -37,12 +39,16 @@ except ImportError as error:
         f"where the program runs ({error})"
     ) from error
 
+from lapwing.torch import profiler as profiler
 from lapwing.torch._profile import profile
 
 if TYPE_CHECKING:
     from torch.profiler import (
+        DeviceType,
+        ExecutionTraceObserver,
         ProfilerAction,
         ProfilerActivity,
+        kineto_available,
         record_function,
         schedule,
         supported_activities,
@@ -50,8 +56,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "DeviceType",
+    "ExecutionTraceObserver",
     "ProfilerAction",
     "ProfilerActivity",
+    "kineto_available",
     "profile",
     "record_function",
     "schedule",

@@ -58,10 +58,16 @@ class EventList(TorchEventList):
 
     table.__doc__ = TorchEventList.table.__doc__
 
-    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
+    def key_averages(
+        self, *args: Any, python_functions: bool = False, **kwargs: Any
+    ) -> EventList:
         # with_stack=True adds each Python function as an event. They hold the ops they
-        # call, so as rows among them they would count all time twice.
-        ops = [e for e in self if not getattr(e, "is_python_function", False)]
+        # call, so as rows among them they count all time twice: only where asked for.
+        ops = [
+            e
+            for e in self
+            if python_functions or not getattr(e, "is_python_function", False)
+        ]
         if len(ops) == len(self):
             return repaired(super().key_averages(*args, **kwargs))
         events = self._like(ops)

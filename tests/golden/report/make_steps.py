@@ -99,6 +99,31 @@ def loader() -> list[Process]:
     return [process]
 
 
+def lightning() -> list[Process]:
+    """Lightning's loop: 60 batches of 13 ms, then 30 of evaluation, 13 ms each: data 2,
+    eval 3, and 8 for metrics in the person's validation_step."""
+    process = trainer()
+    loop = Loop(process)
+    fit = "/home/me/project/.venv/lib/python3.11/site-packages/lightning/pytorch"
+    step = (
+        f"<module>@train.py:1:90 fit@{fit}/trainer/trainer.py:500:560 "
+        "validation_step@model.py:40:45 metrics@metrics.py:8:12"
+    )
+    loop.begin()
+    for _ in range(60):
+        loop.data(2)
+        loop.learn()
+        loop.go(1)
+    loop.data(0.5)
+    loop.begin()
+    for _ in range(30):
+        loop.data(2)
+        loop.phase("eval@Net", 3)
+        loop.go(8, step)
+    loop.data(0.5)
+    return [process]
+
+
 def accumulation() -> list[Process]:
     """12 batches of 12 ms (data 2, learnt 8); every fourth is 2 ms longer, by an update
     and its zero_grad. The last 2 are not enough for one, and the loop ends."""

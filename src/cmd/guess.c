@@ -1,0 +1,130 @@
+/* Suggestions are asked of the tables that there are: commands, views, the names that an
+ * answer offers. Commands that our own package starts are nobody's to type. */
+
+#include "cmd/guess.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyses/analysis.h"
+#include "base/file.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "lap/run_find.h"
+#include "readers/reader.h"
+
+static const char *near_view(const char *word)
+{
+    struct lw_nearest near;
+
+    lw_nearest_init(&near, word);
+    for (size_t i = 0; i < lw_analysis_count; i++)
+        lw_nearest_offer(&near, lw_analyses[i]->name);
+    return near.name;
+}
+
+static const char *near_command(const char *word)
+{
+    struct lw_nearest near;
+
+    lw_nearest_init(&near, word);
+    for (size_t i = 0; i < lw_command_count; i++)
+        if (!lw_commands[i]->is_internal)
+            lw_nearest_offer(&near, lw_commands[i]->name);
+    return near.name;
+}
+
+/* Is WORD a program that a shell would find? */
+static bool is_on_path(const char *word)
+{
+    const char *path = getenv("PATH");
+    bool found = false;
+
+    while (path && *path && !found && !strchr(word, '/')) {
+        size_t len = strcspn(path, ":");
+        struct lw_buf file;
+
+        lw_buf_init(&file, 0);
+        lw_buf_addf(&file, "%.*s/%s", (int)len, path, word);
+        found = len && !file.failure && access(file.bytes, X_OK) == 0;
+        lw_buf_release(&file);
+        path += len + (path[len] == ':');
+    }
+    return found;
+}
+
+/* The command that takes such a WORD as its first: "run", "report", or NULL. */
+static const char *command_for(const char *word)
+{
+    bool is_profile = false;
+
+    if (lw_run_is_program(word))
+        return "run";
+    if (lw_analysis_find(word))
+        return "report";
+    if (lw_profile_has_suffix(word) ||
+        (lw_profile_exists(word, LW_RUN_BY_NAME | LW_RUN_BY_PLACE, &is_profile, NULL) &&
+         is_profile))
+        return "report";
+    return NULL;
+}
+
+void lw_guess_command(const char *word, struct lw_error *err)
+{
+    const char *before = command_for(word);
+    const char *meant = word;
+
+    if (!before && (meant = near_command(word)))
+        before = "";
+    if (!before && (meant = near_view(word)))
+        before = "report";
+    if (!before && is_on_path(word)) {
+        before = "run";
+        meant = word;
+    }
+    if (before)
+        lw_fail(err, LW_ERR_USAGE,
+                "there is no command '%s'; did you mean 'lapwing %s%s%s'?", word,
+                before, *before ? " " : "", meant);
+    else
+        lw_fail(err, LW_ERR_USAGE,
+                "there is no command '%s'; 'lapwing --help' lists them", word);
+}
+
+void lw_guess_word(const char *view, const char *word, struct lw_error *err)
+{
+    const char *near = near_view(word);
+
+    if (near)
+        lw_fail(err, LW_ERR_USAGE,
+                "%s takes no restrictions, and '%s' is neither a view, a run nor a "
+                "file; did you mean the view '%s'?",
+                view, word, near);
+    else
+        lw_fail(err, LW_ERR_USAGE,
+                "%s takes no restrictions, and '%s' is neither a view, a run nor a "
+                "file",
+                view, word);
+}
+
+bool lw_guess_check(const struct lw_table *table, bool has_view, struct lw_error *err)
+{
+    const struct lw_table_unmatched *un = &table->unmatched;
+    const char *near = un->word ? near_view(un->word) : NULL;
+
+    if (!un->word)
+        return true;
+    if (near)
+        return lw_fail(err, LW_ERR_USAGE,
+                       "no %s matches '%s'; did you mean the view '%s'?", un->noun,
+                       un->word, near);
+    if (un->nearest)
+        return lw_fail(err, LW_ERR_USAGE, "no %s matches '%s'; did you mean '%s'?",
+                       un->noun, un->word, un->nearest);
+    return has_view ||
+           lw_fail(err, LW_ERR_USAGE,
+                   "no %s matches '%s', and it is neither a view, a run nor a file; "
+                   "'lapwing report --help' lists the views",
+                   un->noun, un->word);
+}
