@@ -33,9 +33,9 @@ static void read_run(const char *text, size_t len)
         lw_run_info_init(&again);
         if (!lw_buf_check(&written, NULL) ||
             !lw_run_info_read(&again, written.bytes, written.len, NULL) ||
-            again.argument_count != info.argument_count ||
-            again.fact_count != info.fact_count ||
-            again.loss_count != info.loss_count || again.state != info.state)
+            again.argument_count != info.argument_count || again.state != info.state ||
+            /* Keys that are no UTF-8 may be the same once they are written. */
+            again.fact_count > info.fact_count || again.loss_count > info.loss_count)
             abort();
         lw_run_info_release(&again);
         lw_buf_release(&written);
