@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -47,8 +48,10 @@ static void say(const void *bytes, size_t len, size_t fd_count)
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
     memcpy(address.sun_path, listener.path, strlen(listener.path));
-    if (s < 0 || connect(s, (struct sockaddr *)&address, sizeof(address)) != 0)
+    if (s < 0 || connect(s, (struct sockaddr *)&address, sizeof(address)) != 0) {
+        perror(listener.path);
         abort();
+    }
     if (fd_count > 0) {
         struct cmsghdr *head;
 

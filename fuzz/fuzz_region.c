@@ -48,7 +48,7 @@ static struct lw_agent_header sound_header(void)
 {
     struct lw_agent_header header = {
         .magic = LW_AGENT_MAGIC,
-        .version = LW_AGENT_VERSION,
+        .version = LW_REGION_VERSION,
         .header_bytes = sizeof(header),
         .thread_slots = SLOTS,
         .thread_bytes = sizeof(struct lw_agent_thread),
@@ -57,6 +57,7 @@ static struct lw_agent_header sound_header(void)
         .names_bytes = NAMES_BYTES,
         .ring_bytes = sizeof(struct lw_agent_ring) +
                       RING_RECORDS * sizeof(struct lw_agent_record),
+        .ring_records = RING_RECORDS,
         .flags = LW_AGENT_CALLS | LW_AGENT_TIMELINE,
         .pid = 1,
         .start_ns = 1000,
@@ -64,20 +65,42 @@ static struct lw_agent_header sound_header(void)
 
     header.threads_offset = sizeof(header);
     header.blocks_offset = header.threads_offset + SLOTS * header.thread_bytes;
-    header.nodes_offset = header.blocks_offset + BLOCKS * sizeof(uint32_t);
-    header.names_offset =
-        header.nodes_offset + BLOCKS * BLOCK_NODES * sizeof(struct lw_agent_node);
-    header.rings_offset = header.names_offset + NAMES_BYTES;
-    header.region_bytes = header.rings_offset + SLOTS * header.ring_bytes;
+    header.nodes_offset = LW_AGENT_ALIGN; /* the head is small */
+    header.names_offset = 2 * LW_AGENT_ALIGN;
+    header.rings_offset = 3 * LW_AGENT_ALIGN;
+    header.region_bytes = 4 * LW_AGENT_ALIGN;
     return header;
 }
 
-/* Put LEN BYTES into REGION, SIZE bytes, from offset AT on, as far as they fit. */
-static void put(uint8_t *region, size_t size, size_t at, const uint8_t *bytes,
-                size_t len)
+/* Put up to SIZE of the LEN BYTES at PLACE; how many. */
+static size_t put(uint8_t *place, size_t size, const uint8_t *bytes, size_t len)
 {
-    if (at < size)
-        memcpy(region + at, bytes, len < size - at ? len : size - at);
+    size_t put = len < size ? len : size;
+
+    memcpy(place, bytes, put);
+    return put;
+}
+
+/* The parts, one behind the other in BYTES. */
+static void fill_parts(uint8_t *region, const struct lw_agent_header *header,
+                       const uint8_t *bytes, size_t len)
+{
+    const struct {
+        uint64_t offset, size;
+    } parts[] = {
+        { header->threads_offset, SLOTS * sizeof(struct lw_agent_thread) },
+        { header->blocks_offset, BLOCKS * sizeof(uint32_t) },
+        { header->nodes_offset, BLOCKS * BLOCK_NODES * sizeof(struct lw_agent_node) },
+        { header->names_offset, NAMES_BYTES },
+        { header->rings_offset, SLOTS * header->ring_bytes },
+    };
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        size_t taken = put(region + parts[i].offset, parts[i].size, bytes, len);
+
+        bytes += taken;
+        len -= taken;
+    }
 }
 
 static void fill(uint8_t *region, size_t size, unsigned flags, const uint8_t *bytes,
@@ -87,7 +110,7 @@ static void fill(uint8_t *region, size_t size, unsigned flags, const uint8_t *by
     struct start start = { 0 };
 
     if (flags & RAW_HEADER) {
-        put(region, size, 0, bytes, len);
+        put(region, size, bytes, len);
         return;
     }
     memcpy(&start, bytes, len < sizeof(start) ? len : sizeof(start));
@@ -104,7 +127,7 @@ static void fill(uint8_t *region, size_t size, unsigned flags, const uint8_t *by
             atomic_store(&there->lost[i], start.lost[i]);
     }
     if (len > sizeof(start))
-        put(region, size, sizeof(header), bytes + sizeof(start), len - sizeof(start));
+        fill_parts(region, &header, bytes + sizeof(start), len - sizeof(start));
 }
 
 static int memory_file(size_t size)

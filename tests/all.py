@@ -132,7 +132,7 @@ def find(*words: str) -> str:
 # What goes by the interpreter's insides: below 3.12 calls are seen by a profile
 # function, above by sys.monitoring.
 AGENT_TESTS = (
-    *("api", "calls_exact", "calls_known", "coexist", "kill", "marks"),
+    *("api", "calls_exact", "calls_known", "coexist", "drop_in", "kill", "marks"),
     *("run", "run_api", "run_children", "run_signals", "steps_live"),
 )
 
@@ -172,7 +172,7 @@ def sanitized() -> int:
         for name in ("libasan.so", "libubsan.so")
     )
     asan = "detect_leaks=0:handle_segv=0:handle_abort=0"
-    names = (n for n in AGENT_TESTS if n not in ("calls_exact", "kill"))
+    names = (n for n in AGENT_TESTS if n not in ("calls_exact", "drop_in", "kill"))
     code = pytest(
         "sanitized",
         *(f"tests/live/test_{name}.py" for name in names),

@@ -1,14 +1,15 @@
 /* The agent writes and the recorder reads, at the same time and in the same memory: with
  * nothing lost, nothing read twice and, under TSan (`make tsan`), no race.
  *
- * TSan knows a memory by its address, so both sides use one mapping here, and are threads
- * of one process. What it cannot see that way:
+ * TSan knows a memory by its address, so agent and recorder are threads of one process
+ * here, and the recorder reads the header, the thread slots, the nodes and the names where
+ * the agent has mapped them. What TSan cannot see that way:
+ *   - rings, which the agent maps for as long as their thread lives, and the recorder by
+ *     itself: that no record is lost or read half is known by counting them;
  *   - two processes: a death in the middle of a store (tests/live/test_kill.py), fork;
- *   - that the two mappings of a real run are the same memory: the kernel's business;
- *   - fields that one side alone uses (`last_child`, `free_node`, `cached_tail`), which a
- *     hostile agent may change at any time: tests/unit/test_recorder_hostile.c;
- *   - whether a value that is read whole is also the right one: that is what the counts
- *     here are compared for. */
+ *   - fields that one side alone should use, which a hostile process may change at any
+ *     time: tests/unit/test_recorder_hostile.c, fuzz/fuzz_region.c;
+ *   - whether a value that is read whole is also the right one: counted, too. */
 
 #include <pthread.h>
 
@@ -26,6 +27,8 @@ enum {
 static struct agent agent;
 static struct lw_names names;
 static _Atomic unsigned writing;
+/* One thread at a time may take or end a slot; in a program, Python's lock sees to it. */
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
 static uint32_t number_of(unsigned function)
 {
@@ -47,8 +50,11 @@ static void name_thread(struct lw_agent_thread *slot, unsigned life)
 
 static void live_once(unsigned life)
 {
-    struct lw_calls_thread *thread = lw_calls_thread_new(&agent.region, 0);
+    struct lw_calls_thread *thread;
 
+    pthread_mutex_lock(&taking);
+    thread = lw_calls_thread_new(&agent.region, 0);
+    pthread_mutex_unlock(&taking);
     lw_assert(thread);
     name_thread(thread->slot, life);
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -67,7 +73,9 @@ static void live_once(unsigned life)
         if (round % 50 == 0)
             lw_region_count_lost(&agent.region, LW_LOST_HOOKED);
     }
+    pthread_mutex_lock(&taking);
     lw_calls_thread_free(thread, true);
+    pthread_mutex_unlock(&taking);
 }
 
 static void *write_it(void *unused)
@@ -79,21 +87,50 @@ static void *write_it(void *unused)
     return NULL;
 }
 
+/* Where the recorder has mapped the region. */
+struct mapped {
+    unsigned char *bytes;
+    struct lw_shared_parts parts;
+};
+
+/* Have SHARED look at the agent's own mappings. */
+static struct mapped look_where_the_agent_writes(struct lw_shared *shared)
+{
+    struct mapped mapped = { shared->bytes, *shared->parts };
+    struct lw_region_own *own = agent.region.own;
+
+    shared->bytes = (unsigned char *)agent.region.header;
+    shared->parts->nodes.bytes = (unsigned char *)atomic_load(&own->chunks[0]);
+    shared->parts->nodes.len = (size_t)LW_REGION_CHUNK_BLOCKS * LW_REGION_BLOCK_NODES *
+                               sizeof(struct lw_agent_node);
+    shared->parts->names.bytes = own->names_first;
+    shared->parts->names.len = own->names_first_bytes;
+    return mapped;
+}
+
+/* They did not outgrow what is mapped there; now it is as it was. */
+static void look_elsewhere(struct lw_shared *shared, const struct mapped *mapped)
+{
+    CHECK_EQ(shared->parts->nodes.outgrown_count, 0);
+    CHECK_EQ(shared->parts->names.outgrown_count, 0);
+    shared->bytes = mapped->bytes;
+    shared->parts->nodes = mapped->parts.nodes;
+    shared->parts->names = mapped->parts.names;
+}
+
 /* All of the writers' records, while the recorder looks on. */
 static struct lw_profile *record(uint32_t flags)
 {
     struct recording recording;
     struct lw_profile *profile;
     pthread_t writers[WRITERS];
-    unsigned char *own;
+    struct mapped mapped;
 
     agent_open(&agent, flags);
     CHECK(lw_names_init(&names));
     names.log = &agent.region;
     recording_open(&recording, &agent);
-    own = recording.watched->shared.bytes;
-    recording.watched->shared.bytes = (unsigned char *)agent.region.header;
-
+    mapped = look_where_the_agent_writes(&recording.watched->shared);
     atomic_store(&writing, WRITERS);
     for (size_t i = 0; i < WRITERS; i++)
         CHECK_EQ(pthread_create(&writers[i], NULL, write_it, NULL), 0);
@@ -103,7 +140,7 @@ static struct lw_profile *record(uint32_t flags)
         pthread_join(writers[i], NULL);
     CHECK(recording_read(&recording));
 
-    recording.watched->shared.bytes = own;
+    look_elsewhere(&recording.watched->shared, &mapped);
     profile = recording_close(&recording, 0);
     names.log = NULL;
     lw_names_release(&names);
