@@ -43,7 +43,6 @@ def same(
     """What COMMAND prints, which is the same with us and without."""
     bare = alone(command, folder, **more)
     done = watch(lapwing, options, command, folder, **more)
-    open("/tmp/inv/d1","w").write(bare[0]+bare[1]); open("/tmp/inv/d2","w").write(done.stdout+done.stderr)
     assert (done.stdout, done.stderr, done.returncode) == bare
     return done.stdout
 
@@ -114,7 +113,6 @@ LAUNCHERS = {
     "behind": "PYTHONPATH=$PYTHONPATH:src",
     "both": "PYTHONPATH=$PYTHONPATH:src:$PYTHONPATH",
     "twice": "PYTHONPATH=src:$PYTHONPATH; export PYTHONPATH; PYTHONPATH=more:$PYTHONPATH",
-    "as it is": "PYTHONPATH=$PYTHONPATH",
     "absolute": 'PYTHONPATH="$PWD/src:$PYTHONPATH"',
     "guarded": 'PYTHONPATH="src:${PYTHONPATH}"',
 }
@@ -345,3 +343,46 @@ def test_the_true_reason_is_said_when_memory_is_lacking(
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert "Cannot allocate memory" in done.stderr
     assert "started no Python" not in done.stderr
+
+
+# How a launcher loses us, and the words by which the report says so.
+LOST = {
+    "PYTHONPATH=/nowhere {child}": "PYTHONPATH of its own",
+    "env -i {child}": "an environment of its own",
+    "PYTHONPATH=own:$PYTHONPATH {child}": "a sitecustomize.py of its own",
+    "{child_isolated}": "started with -I",
+}
+
+
+@pytest.mark.parametrize("options", MODES, ids=["samples", "calls"])
+@pytest.mark.parametrize("line", LOST)
+def test_a_launcher_that_loses_us_is_named(
+    lapwing: str, tmp_path: Path, line: str, options: list[str]
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("")
+    # Long enough to be found, however busy the machine is.
+    wait = "-c 'import time; time.sleep(5)'"
+    python = interpreter("3.11")
+    script = line.format(child=f"{python} {wait}", child_isolated=f"{python} -I {wait}")
+    command = ["/bin/sh", "-c", f"{script}; true"]
+    words = [lapwing, "run", *options, "-o", "x.lap", "--", *command]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert LOST[line] in done.stderr
+    assert "started no Python" not in done.stderr
+
+
+def test_a_library_that_starts_isolated_pythons_is_no_loss_to_the_rest(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    script = (
+        "import subprocess, sys\n"
+        "def leaf(): pass\n"
+        "for i in range(3): leaf()\n"
+        "subprocess.run([sys.executable, '-I', '-c', 'import time; time.sleep(3)'])\n"
+    )
+    words = [lapwing, "run", "--calls", "-o", "x.lap", "--", python, "-c", script]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert "1 process" in done.stderr and "started with -I" in done.stderr

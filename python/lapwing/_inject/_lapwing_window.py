@@ -475,6 +475,11 @@ class Windows:
         plan, self.plan = self.plan, None
         if plan is not None:  # it was about to begin
             plan.end()
+        # Whoever left torch's profiler in the middle of its end left it running, and torch
+        # crashes if the process ends so.
+        if not self.has_foreign and self.torch.autograd._profiler_enabled():
+            with ours(Exception):
+                self._call(self.torch.autograd.profiler._disable_profiler)
 
     def _give_up(self, error: BaseException) -> None:
         plan = self.plan or self.order or self.schedule
