@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "error.h"
+
 struct py_tracer py_tracer __attribute__((aligned(64)));
 __thread struct py_thread py_thread
     __attribute__((tls_model("initial-exec"), aligned(64)));
@@ -411,8 +413,7 @@ uint64_t py_tracer_timer_now(unsigned lane)
     if (reading)
         ticks = PyFloat_AsDouble(reading);
     Py_XDECREF(reading);
-    if (PyErr_Occurred())
-        PyErr_Clear();
+    py_error_end();
     PyErr_Restore(type, value, traceback);
     return (uint64_t)(int64_t)(collector->timer_unit_s > 0 ? ticks : ticks * 1e9);
 }
