@@ -71,7 +71,7 @@ def test_nothing_in_torch_looks_changed(
     )
 
 
-# ---- children ------------------------------------------------------------------------
+# ---- children ----------------------------------------------------------------------
 
 WAYS = {
     "keyword": "os.execve(sys.executable, child, env=dict(os.environ, A='b'))",
@@ -94,7 +94,8 @@ def test_children_are_recorded_however_they_are_started(
 ) -> None:
     script = (
         "import os, shlex, subprocess, sys\n"
-        "child = [sys.executable, '-c', 'def leaf(): pass\\nfor i in range(7): leaf()']\n"
+        "text = 'def leaf(): pass\\nfor i in range(7): leaf()'\n"
+        "child = [sys.executable, '-c', text]\n"
         "if os.fork() == 0:\n"
         f"    {WAYS[way]}\n"
         "    os._exit(0)\n"
@@ -102,7 +103,15 @@ def test_children_are_recorded_however_they_are_started(
     )
     command = [interpreter(version), "-c", script, way]
     assert watch(lapwing, ["--calls"], command, tmp_path).returncode == 0
-    words = [lapwing, "report", str(tmp_path / "x.lap"), "functions", "--json", "-n", "0"]
+    words = [
+        lapwing,
+        "report",
+        str(tmp_path / "x.lap"),
+        "functions",
+        "--json",
+        "-n",
+        "0",
+    ]
     rows = json.loads(subprocess.check_output(words))["rows"]
     assert [r["calls"] for r in rows if r["function"] == "leaf"] == [7]
 
@@ -112,15 +121,18 @@ LAUNCHERS = {
     "in front": "PYTHONPATH=src:$PYTHONPATH",
     "behind": "PYTHONPATH=$PYTHONPATH:src",
     "both": "PYTHONPATH=$PYTHONPATH:src:$PYTHONPATH",
-    "twice": "PYTHONPATH=src:$PYTHONPATH; export PYTHONPATH; PYTHONPATH=more:$PYTHONPATH",
+    "twice": "PYTHONPATH=src:$PYTHONPATH; export PYTHONPATH; "
+    "PYTHONPATH=more:$PYTHONPATH",
     "absolute": 'PYTHONPATH="$PWD/src:$PYTHONPATH"',
     "guarded": 'PYTHONPATH="src:${PYTHONPATH}"',
 }
 SHOW = (
     "import json, os, sys\n"
-    "print(json.dumps([os.environ.get('PYTHONPATH'), sys.path, 'LAPWING_AGENT' in os.environ]))\n"
+    "own = os.environ.get('PYTHONPATH')\n"
+    "print(json.dumps([own, sys.path, 'LAPWING_AGENT' in os.environ]))\n"
     "import subprocess\n"
-    "child = [sys.executable, '-c', 'import os, sys, job; print(sys.path, os.environ.get(\"PYTHONPATH\"))']\n"
+    "text = 'import os, sys, job; print(sys.path, os.environ.get(\"PYTHONPATH\"))'\n"
+    "child = [sys.executable, '-c', text]\n"
     "for env in None, dict(os.environ):\n"
     "    sys.stdout.flush(); subprocess.run(child, env=env)\n"
 )
@@ -135,7 +147,8 @@ def test_launchers_may_do_with_the_python_path_what_they_like(
     (tmp_path / "src" / "job.py").write_text("")
     (tmp_path / "more").mkdir()
     script = "".join(
-        f"({line}; export PYTHONPATH; $PYTHON -c \"$SHOW\")\n" for line in LAUNCHERS.values()
+        f'({line}; export PYTHONPATH; $PYTHON -c "$SHOW")\n'
+        for line in LAUNCHERS.values()
     )
     env = {**environment(PYTHON=interpreter(version), SHOW=SHOW)}
     env.pop("PYTHONPATH")
@@ -155,9 +168,7 @@ def test_the_programs_own_python_path_is_as_a_shell_makes_it(
         "import os, sys\n"
         "for line in 'PYTHONPATH=x:$PYTHONPATH', 'PYTHONPATH=', 'unset PYTHONPATH;':\n"
         "    sys.stdout.flush()\n"
-        f"    os.system(line + ' {python} -c \"import sys, os; print(sys.path, '\n"
-        "              'os.environ.get(chr(80)+chr(89)+chr(84)+chr(72)+chr(79)+chr(78)'\n"
-        "              '+chr(80)+chr(65)+chr(84)+chr(72)))\"')\n"
+        f"    os.system(line + ' {python} show.py')\n"
     )
     for own in (None, "", "/a"):
         env = environment()
@@ -166,10 +177,12 @@ def test_the_programs_own_python_path_is_as_a_shell_makes_it(
             env["PYTHONPATH"] = own
         folder = tmp_path / f"own-{own}".replace("/", "_")
         folder.mkdir()
+        show = "import os, sys; print(sys.path, os.environ.get('PYTHONPATH'))"
+        (folder / "show.py").write_text(show)
         same(lapwing, [], [python, "-c", script], folder, env=env)
 
 
-# ---- the end of a recording ------------------------------------------------------------
+# ---- the end of a recording --------------------------------------------------------
 
 ENDS = """
 import ctypes, os, subprocess, sys
@@ -201,12 +214,12 @@ def test_when_a_recording_ends_everything_is_as_it_was(
     assert (stdout, stderr, code) == ("True True\n", "", 0)
 
 
-# ---- subinterpreters ------------------------------------------------------------------
+# ---- subinterpreters ---------------------------------------------------------------
 
 # _testcapi's makes a legacy one, which shares the GIL; the others have their own.
 SUBS = """
 import sys
-code = "import os, sys; print(sorted(sys.modules), 'LAPWING_AGENT' in os.environ, sys.path)"
+code = "import os, sys; print(sorted(sys.modules), sorted(os.environ), sys.path)"
 if sys.version_info >= (3, 13):
     import _interpreters as subs
     for kind in "legacy", "isolated":
@@ -244,7 +257,7 @@ def test_lapwing_in_a_subinterpreter_says_that_it_does_not_work_there(
     assert "lapwing works in a process's main interpreter only" in stderr
 
 
-# ---- imports ------------------------------------------------------------------------
+# ---- imports -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -305,7 +318,7 @@ def test_torch_is_noticed_wherever_it_is_imported(
     assert "5 steps" in table["title"] or table["rows"]
 
 
-# ---- the reason ------------------------------------------------------------------------
+# ---- the reason --------------------------------------------------------------------
 
 
 def test_the_true_reason_is_said_when_the_agent_does_not_load(
@@ -318,7 +331,17 @@ def test_the_true_reason_is_said_when_the_agent_does_not_load(
         (package / file.name).write_bytes(file.read_bytes())
     (package / "_lapwing.abi3.so").write_bytes(b"no library")
     done = subprocess.run(
-        [lapwing, "run", "--calls", "-o", "x.lap", "--", sys.executable, "-c", "print(1)"],
+        [
+            lapwing,
+            "run",
+            "--calls",
+            "-o",
+            "x.lap",
+            "--",
+            sys.executable,
+            "-c",
+            "print(1)",
+        ],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -367,7 +390,9 @@ def test_a_launcher_that_loses_us_is_named(
     script = line.format(child=f"{python} {wait}", child_isolated=f"{python} -I {wait}")
     command = ["/bin/sh", "-c", f"{script}; true"]
     words = [lapwing, "run", *options, "-o", "x.lap", "--", *command]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0
     assert LOST[line] in done.stderr
     assert "started no Python" not in done.stderr
@@ -383,6 +408,8 @@ def test_a_library_that_starts_isolated_pythons_is_no_loss_to_the_rest(
         "subprocess.run([sys.executable, '-I', '-c', 'import time; time.sleep(3)'])\n"
     )
     words = [lapwing, "run", "--calls", "-o", "x.lap", "--", python, "-c", script]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0
     assert "1 process" in done.stderr and "started with -I" in done.stderr

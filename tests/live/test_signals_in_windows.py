@@ -22,12 +22,13 @@ owner, name = {
     "ends": (torch.profiler.profile, "stop"),
 }[place]
 original = getattr(owner, name)
+number = signal.SIGINT if kind == "KeyboardInterrupt" else signal.SIGUSR1
 sent = []
 
 def interrupted(self, *words):
     if not sent:
         sent.append(1)
-        os.kill(os.getpid(), signal.SIGUSR1 if kind != "KeyboardInterrupt" else signal.SIGINT)
+        os.kill(os.getpid(), number)
         for _ in range(100):
             pass
     return original(self, *words)
