@@ -94,10 +94,13 @@ def _lapwing_await_torch(folder, config, agent):
 
 def _lapwing_is_main():
     """Whether this is the process's main interpreter, the only one that is recorded."""
+    import sys
+
+    if sys.version_info < (3, 12):
+        return True  # _lapwing_start() sees it
     import _thread
 
-    ask = getattr(_thread, "_is_main_interpreter", None)  # 3.12 and later
-    return ask is None or ask()
+    return _thread._is_main_interpreter()
 
 
 def _lapwing_start(folder, config):
