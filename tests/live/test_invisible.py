@@ -301,8 +301,9 @@ def test_torch_is_noticed_wherever_it_is_imported(
         "spec.loader.exec_module(lazy)\n"
         "print('torch._C' in sys.modules)\n"
         "lazy.nn\n"
-        "import wave",
+        "import later",
     }[where]
+    (tmp_path / "later.py").write_text("")
     (tmp_path / "job.py").write_text(
         f"import importlib.util, sys, threading\n{lines}\nimport torch\n"
         "model = torch.nn.Linear(2, 1)\n"
@@ -313,6 +314,8 @@ def test_torch_is_noticed_wherever_it_is_imported(
         "    optimizer.step()\n"
         "print(len(sys.meta_path))\n"
     )
+    if where == "lazy" and alone([torch_python, "job.py"], tmp_path)[2]:
+        pytest.skip("this torch cannot be imported lazily on this Python")
     same(lapwing, [], [torch_python, "job.py"], tmp_path)
     words = [lapwing, "report", str(tmp_path / "x.lap"), "steps", "--json"]
     table = json.loads(subprocess.check_output(words))
