@@ -25,17 +25,29 @@ static PyInterpreterState *interpreter; /* the only one that we look at */
 static union py_method original;        /* of _imp.release_lock */
 static bool is_scheduled;
 
-/* Whether code of the module with NAMES, at its top level or below, runs in this thread. */
+/* Whether FRAME runs the top level of the module with NAMES. */
+static bool is_top_level(PyObject *frame, PyObject *names)
+{
+    PyObject *globals = PyObject_GetAttrString(frame, "f_globals");
+    PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+    PyObject *name = PyObject_GetAttrString(code, "co_name");
+    bool is = globals == names && name &&
+              PyUnicode_CompareWithASCIIString(name, "<module>") == 0;
+
+    Py_XDECREF(name);
+    Py_DECREF(code);
+    Py_XDECREF(globals);
+    return is;
+}
+
+/* Whether this thread is running the module with NAMES. */
 static bool is_running(PyObject *names)
 {
-    PyObject *frame = (PyObject *)PyEval_GetFrame(), *next, *globals;
+    PyObject *frame = (PyObject *)PyEval_GetFrame(), *next;
     bool is = false;
 
     Py_XINCREF(frame);
-    while (frame && frame != Py_None && !is) {
-        globals = PyObject_GetAttrString(frame, "f_globals");
-        is = globals == names;
-        Py_XDECREF(globals);
+    while (frame && frame != Py_None && !(is = is_top_level(frame, names))) {
         next = PyObject_GetAttrString(frame, "f_back");
         Py_DECREF(frame);
         frame = next;

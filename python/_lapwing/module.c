@@ -80,9 +80,13 @@ static PyObject *await_import(PyObject *module, PyObject *args)
     PyObject *callback;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "sO:await_import", &name, &callback) ||
-        !py_imports_await(name, callback))
+    if (!PyArg_ParseTuple(args, "sO:await_import", &name, &callback))
         return NULL;
+    if (!py_imports_await(name, callback)) {
+        PyErr_Clear();
+        py_session_note("this Python imports modules in a way that Lapwing does not "
+                        "know: torch's steps and ops are not seen");
+    }
     Py_RETURN_NONE;
 }
 

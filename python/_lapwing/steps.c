@@ -1,10 +1,12 @@
 /* What the files of steps share, and how they are put in place; see steps.h. */
 
 #include "steps.h"
-#include "kineto.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "error.h"
+#include "kineto.h"
 
 __thread struct py_steps_thread py_steps_thread
     __attribute__((tls_model("initial-exec"), aligned(64)));
@@ -57,7 +59,7 @@ PyObject *py_steps_find(PyObject *object, const char *path)
         object = next;
         path += len + (path[len] == '.');
     }
-    PyErr_Clear();
+    py_error_end(); /* torch may have asked a __getattr__ */
     return object;
 }
 

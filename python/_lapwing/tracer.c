@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "error.h"
 #include "greenlets.h"
 
 struct py_tracer py_tracer __attribute__((aligned(64)));
@@ -584,8 +585,9 @@ uint64_t py_tracer_timer_now(unsigned lane)
     if (reading)
         ticks = PyFloat_AsDouble(reading);
     Py_XDECREF(reading);
-    if (PyErr_Occurred())
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
         PyErr_WriteUnraisable(timer);
+    py_error_end(); /* KeyboardInterrupt goes on to the program */
     py_thread.in_timer = false;
     if (py_tracer.lanes[lane].epoch == epoch) /* else the clock ended its profile */
         collector->in_timer--;

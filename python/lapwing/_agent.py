@@ -1,7 +1,7 @@
 """The agent's extension, loaded once a process.
 
-Under ``lapwing run`` it is there already, out of sight: the program that watches us put it
-in, maybe from another installation. Otherwise it is the one beside this file.
+Under ``lapwing run`` it is there already, out of sight: the program that watches us put
+it in, maybe from another installation. Otherwise it is the one beside this file.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ AWAITED = "torch._dynamo"
 
 
 def tell(dynamo: ModuleType) -> None:
-    """Tell DYNAMO, which the program has; a torch that cannot be told (before 2.5) breaks its graphs."""
+    """Tell DYNAMO, which the program has imported; a torch that cannot be told (before
+    2.5) breaks its graphs."""
     try:
         from torch._dynamo.decorators import (  # type: ignore[import-not-found,unused-ignore]
             substitute_in_graph,

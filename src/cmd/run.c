@@ -226,7 +226,7 @@ static bool start(struct session *session, struct lw_error *err)
         /* Then only those that say hello are recorded. */
     }
     lw_free(environment);
-    lw_free(folder);
+    session->recorder.follow.folder = folder; /* who has no agent should say why */
     return started;
 }
 

@@ -1,9 +1,11 @@
 #include "recorder/follow.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "recorder/facts.h"
+#include "recorder/kept_out.h"
 #include "recorder/processes.h"
 #include "recorder/recorder.h"
 #include "sampler/os.h"
@@ -22,6 +24,7 @@
 void lw_follow_release(struct lw_follow *follow)
 {
     lw_free(follow->list);
+    lw_free(follow->folder);
     memset(follow, 0, sizeof(*follow));
 }
 
@@ -94,6 +97,30 @@ static bool is_recorded(const struct lw_recorder *recorder, pid_t pid)
     return false;
 }
 
+/* TARGET is a Python without our agent: tell the user why, if that can be seen. True: it
+ * has been told. */
+static bool explain(struct lw_recorder *recorder, const struct lw_target *target)
+{
+    const char *folder = recorder->follow.folder;
+    const char *cause = folder ? lw_kept_out(target->pid, folder) : NULL;
+    char sentence[400];
+
+    if (!cause)
+        return false;
+    if (recorder->sampler) {
+        snprintf(sentence, sizeof(sentence),
+                 "a Python was %s: without Lapwing's agent it is sampled, and nothing "
+                 "else of it is recorded",
+                 cause);
+        lw_processes_add_note(recorder, sentence);
+    } else {
+        snprintf(sentence, sizeof(sentence), "a Python was %s", cause);
+        lw_processes_note_loss(recorder, sentence, 1);
+        recorder->refused_count++;
+    }
+    return true;
+}
+
 static void try_one(struct lw_recorder *recorder, struct lw_followed *followed,
                     uint64_t now_ns)
 {
@@ -104,12 +131,17 @@ static void try_one(struct lw_recorder *recorder, struct lw_followed *followed,
     if (image != followed->image) { /* new, or another program than before */
         followed->image = image;
         followed->since_ns = now_ns;
-        followed->next_ns = follow->is_eager ? now_ns : now_ns + HELLO_NS;
+        followed->is_explained = false;
+        /* Why one will say no hello is known at once. */
+        followed->next_ns =
+            follow->is_eager || !recorder->sampler ? now_ns : now_ns + HELLO_NS;
     }
     if (now_ns < followed->next_ns)
         return;
     target = lw_target_open(followed->pid, -1, NULL);
-    if (target && target->has_started)
+    if (target && target->has_started && !followed->is_explained)
+        followed->is_explained = explain(recorder, target);
+    if (target && target->has_started && recorder->sampler)
         lw_processes_adopt(recorder, target);
     else
         lw_target_free(target);
@@ -121,7 +153,7 @@ void lw_follow_look(struct lw_recorder *recorder, uint64_t now_ns)
 {
     struct lw_follow *follow = &recorder->follow;
 
-    if (!recorder->sampler || now_ns < follow->next_ns)
+    if (!(recorder->sampler || follow->folder) || now_ns < follow->next_ns)
         return;
     follow->next_ns = now_ns + (follow->is_eager ? CHILDREN_NS / 2 : CHILDREN_NS);
     drop_dead(follow);

@@ -17,6 +17,7 @@ struct lw_followed {
     uint64_t image;    /* lw_facts_image() when it was last tried; 0: never */
     uint64_t since_ns; /* when first seen, or seen to be another program */
     uint64_t next_ns;  /* when to try again */
+    bool is_explained; /* it is said why it has no agent */
 };
 
 struct lw_follow {
@@ -25,6 +26,7 @@ struct lw_follow {
     bool no_children; /* only those asked for */
     bool only_ours;   /* no children of other users (lw_os_is_ours()) */
     bool is_eager;    /* nobody will say hello: do not wait for it */
+    char *folder;     /* of the agent that they should have; owned; NULL: none */
     uint64_t next_ns; /* when to look for children */
     uint64_t next_all_ns;
 };
@@ -35,7 +37,9 @@ void lw_follow_release(struct lw_follow *follow); /* zeroed is fine */
 bool lw_follow_add(struct lw_follow *follow, pid_t pid, struct lw_error *err)
     LW_MUST_CHECK;
 
-/* Look for new descendants, and adopt those that are Python and have not said hello. */
+/* Look for new descendants, and adopt those that are Python and have not said hello; where
+ * nothing is sampled, say that they are missing. If it can be seen why they did not, that
+ * is said too. */
 void lw_follow_look(struct lw_recorder *recorder, uint64_t now_ns);
 
 #endif

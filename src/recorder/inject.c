@@ -146,6 +146,11 @@ static const char *spelling_of(const char *entry, size_t len, const char *folder
     return NULL;
 }
 
+bool lw_inject_is_entry(const char *entry, size_t len, const char *folder)
+{
+    return spelling_of(entry, len, folder) != NULL;
+}
+
 /* The program's own PYTHONPATH, which PATH is, or was before a run around this one put the
  * same FOLDER into it. NULL: it has none. OWN is where it is put together. */
 static const char *own_python_path(struct lw_buf *own, const char *path,

@@ -7,6 +7,8 @@
 #ifndef LW_RECORDER_INJECT_H
 #define LW_RECORDER_INJECT_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "agent/layout.h"
@@ -36,6 +38,10 @@ char *lw_inject_find_from(const char *executable, struct lw_error *err);
 char **lw_inject_environment(char *const *environment, const char *folder,
                              const struct lw_inject_options *options,
                              struct lw_error *err);
+
+/* Whether the LEN bytes at ENTRY, one of PYTHONPATH's, are FOLDER, however it is spelled
+ * (agent/layout.h). */
+bool lw_inject_is_entry(const char *entry, size_t len, const char *folder);
 
 /* Why Python would not let the agent in: the option among -I, -S and -E in the command
  * line ARGV (up to NULL) of a Python, or 0. */

@@ -1,9 +1,11 @@
-"""patched.py: prints, as JSON, all by which a program could see that somebody has changed
-its interpreter. With and without a profiler it must print the same.
+"""patched.py: prints, as JSON, all by which a program could see that somebody has
+changed its interpreter. With and without a profiler it must print the same.
 """
 
 from __future__ import annotations
 
+import _imp
+import _posixsubprocess
 import atexit
 import copy
 import gc
@@ -19,9 +21,6 @@ import sys
 import threading
 from multiprocessing.pool import ThreadPool
 from typing import Any
-
-import _imp
-import _posixsubprocess
 
 STARTERS: dict[str, Any] = {
     "system": os.system,
@@ -52,7 +51,9 @@ def looks(thing: Any) -> dict[str, Any]:
         "doc": hashlib.sha256((thing.__doc__ or "").encode()).hexdigest(),
         "signature": outcome(inspect.signature, thing),
         "pickle": outcome(pickle.dumps, thing),
-        "same after pickle": outcome(lambda: pickle.loads(pickle.dumps(thing)) is thing),
+        "same after pickle": outcome(
+            lambda: pickle.loads(pickle.dumps(thing)) is thing
+        ),
         "deepcopy": copy.deepcopy(thing) is thing,
         "attributes": [n for n in dir(thing)],
         "hashable": thing in {thing},
@@ -61,7 +62,12 @@ def looks(thing: Any) -> dict[str, Any]:
 
 def failures() -> list[str]:
     """What they say of wrong arguments."""
-    words: list[tuple[Any, ...]] = [(), (1,), ("/nowhere", [], 5), ("/nowhere", ["x"], {1: 2})]
+    words: list[tuple[Any, ...]] = [
+        (),
+        (1,),
+        ("/nowhere", [], 5),
+        ("/nowhere", ["x"], {1: 2}),
+    ]
     said = [outcome(f, *w) for f in (os.execve, os.posix_spawn) for w in words]
     said += [outcome(os.execv, *w) for w in words]
     said += [outcome(lambda: os.execve("/nowhere", ["x"], env={"A": "b"}))]
@@ -92,7 +98,8 @@ def world() -> dict[str, Any]:
         "starters": {name: looks(thing) for name, thing in STARTERS.items()},
         "same": [
             os.system is sys.modules["posix"].system,
-            getattr(subprocess, "_fork_exec", None) in (None, _posixsubprocess.fork_exec),
+            getattr(subprocess, "_fork_exec", None)
+            in (None, _posixsubprocess.fork_exec),
         ],
         "pool": ThreadPool(1).map(os.system, ["exit 3", "true"]),
         "failures": failures(),
@@ -106,7 +113,9 @@ def world() -> dict[str, Any]:
         "environ": sorted(os.environ.items()),
         "fds": sorted(os.listdir("/proc/self/fd"))[:-1],
         "threads": [len(threading.enumerate()), len(os.listdir("/proc/self/task"))],
-        "handlers": [repr(signal.getsignal(n)) for n in range(1, 65) if n not in (32, 33)],
+        "handlers": [
+            repr(signal.getsignal(n)) for n in range(1, 65) if n not in (32, 33)
+        ],
         "atexit": atexit._ncallbacks(),
         "hooks": [repr(sys.gettrace()), repr(sys.getprofile())],
         "gc": [gc.get_threshold(), gc.isenabled(), repr(gc.callbacks)],

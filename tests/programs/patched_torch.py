@@ -1,5 +1,6 @@
 """patched_torch.py: trains a little, and prints all by which a program could see that
-somebody has changed torch's classes. With and without a profiler it must print the same.
+somebody has changed torch's classes. With and without a profiler it must print the
+same.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def see_classes() -> None:
         name = of.__name__
         show(name, [(k, type(v).__name__) for k, v in sorted(vars(of).items())])
         show(f"{name} new", (of.__new__ is object.__new__, "__del__" in dir(of)))
-        show(f"{name} init", (outcome(inspect.signature, of), type(of.__init__).__name__))
+        show(
+            f"{name} init", (outcome(inspect.signature, of), type(of.__init__).__name__)
+        )
         made = object.__new__(of)
         made.__dict__["_shutdown"] = True  # what a loader's iterator asks at its end
         show(f"{name} made", type(made) is of)

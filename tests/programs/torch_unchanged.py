@@ -249,7 +249,7 @@ def see_interpreter() -> None:
     show("finders", [getattr(f, "__name__", type(f).__name__) for f in sys.meta_path])
     show(
         "modules",
-        [name for name in sys.modules if "lapwing" in name and name != "_lapwing"],
+        [name for name in sys.modules if "lapwing" in name],
     )
     spec = torch.__spec__
     assert spec and spec.loader

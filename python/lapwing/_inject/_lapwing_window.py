@@ -560,6 +560,11 @@ class Windows:
         plan, self.plan = self.plan, None
         if plan is not None:  # it was about to begin
             plan.end()
+        # An interrupted stop() leaves torch's profiler running, and torch crashes if
+        # the process ends so.
+        if not self.has_foreign and self.torch.autograd._profiler_enabled():
+            with ours(Exception):
+                self._call(self.torch.autograd.profiler._disable_profiler)
 
     def _give_up(self, error: BaseException) -> None:
         plan = self.plan or self.order or self.schedule
@@ -589,7 +594,7 @@ class Windows:
             )
 
     def _profiler(self, starts: bool, is_done: bool) -> None:
-        """A profiler is being started or stopped, by us or by the program; or that IS_DONE."""
+        """A profiler is being started or stopped, by us or the program; or IS_DONE."""
         if not self.is_ours:
             if not is_done:
                 self._foreign(starts)

@@ -11,8 +11,8 @@
 def _lapwing_hide(folder, variable):
     """Take our folder and variable out of what the program can see.
 
-    A launcher may have put our entry of PYTHONPATH anywhere; how it is spelled says what
-    the program's own value is (src/agent/layout.h, LW_AGENT_PATH_*).
+    A launcher may have put our entry of PYTHONPATH anywhere; how it is spelled says
+    what the program's own value is (src/agent/layout.h, LW_AGENT_PATH_*).
     """
     import os
     import sys
@@ -105,10 +105,13 @@ def _lapwing_await_torch(folder, config, agent):
 
 def _lapwing_is_main():
     """Whether this is the process's main interpreter, the only one that is recorded."""
+    import sys
+
+    if sys.version_info < (3, 12):
+        return True  # _lapwing_start() sees it
     import _thread
 
-    ask = getattr(_thread, "_is_main_interpreter", None)  # 3.12 and later
-    return ask is None or ask()
+    return _thread._is_main_interpreter()
 
 
 def _lapwing_start(folder, config):
@@ -122,8 +125,8 @@ def _lapwing_start(folder, config):
             "Python %s is too old: calls can be recorded on 3.10 and later" % version,
         )
         return
-    # By hand, so that importlib.util and what it imports stay out of sys.modules; and so
-    # does the agent.
+    # By hand, so that importlib.util and what it imports stay out of sys.modules; and
+    # so does the agent.
     from _frozen_importlib import ModuleSpec, module_from_spec
     from _frozen_importlib_external import ExtensionFileLoader
 
