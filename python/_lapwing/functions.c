@@ -213,6 +213,7 @@ static uint32_t find_label(struct py_functions *functions, PyObject *file,
 
     if (!key)
         return index;
+    PyObject_GC_UnTrack(key); /* texts and numbers: gc.get_objects() need not show it */
     found = PyDict_GetItemWithError(functions->label_index, key);
     if (found) {
         index = (uint32_t)PyLong_AsUnsignedLong(found);

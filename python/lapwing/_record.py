@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
-from contextlib import ContextDecorator, suppress
+from contextlib import ContextDecorator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, ParamSpec, TypeVar, overload
@@ -76,11 +76,9 @@ class Recorder:
     def finish(self) -> None:
         """End the recording and wait until the run is on disk."""
         agent.stop()
-        with (
-            suppress(OSError),
-            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as waker,
-        ):
-            waker.connect(self.socket_path)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as waker:
+            # No exception of its own, so what a signal's handler raises here goes on.
+            waker.connect_ex(self.socket_path)
         with self.words as words:
             complete = words.readline() == b"finished\n"
         if not complete:

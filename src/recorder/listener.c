@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -42,8 +43,26 @@ static bool path_is_usable(const char *folder)
 
 /* ---- the folder --------------------------------------------------------------------- */
 
+/* Does nobody take what is sent to the socket of FOLDER? A recorder on a file system
+ * without locks does, and one of a version that made none. */
+static bool nobody_listens(const struct lw_folder *folder)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool is_refused;
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s",
+             folder->fd, SOCKET_NAME);
+    is_refused = s >= 0 &&
+                 connect(s, (struct sockaddr *)&address, sizeof(address)) != 0 &&
+                 errno == ECONNREFUSED;
+    if (s >= 0)
+        close(s);
+    return is_refused;
+}
+
 /* Remove the folder NAME of PLACE if a recorder of ours left it behind when it was killed:
- * it has a socket, which is made once the folder is locked, and no lock. */
+ * it has a socket, which is made once the folder is locked, no lock, and no listener. */
 static void remove_left(const struct lw_folder *place, const char *name)
 {
     struct lw_folder left;
@@ -54,7 +73,7 @@ static void remove_left(const struct lw_folder *place, const char *name)
     if (fstat(left.fd, &about) == 0 && about.st_uid == geteuid() &&
         fstatat(left.fd, SOCKET_NAME, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISSOCK(about.st_mode) && flock(left.fd, LOCK_EX | LOCK_NB) == 0 &&
-        lw_folder_empty(&left, NULL))
+        nobody_listens(&left) && lw_folder_empty(&left, NULL))
         unlinkat(place->fd, name, AT_REMOVEDIR);
     lw_folder_close(&left);
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -62,7 +63,11 @@ class Orphan:
         )
         wait_for((folder / "ready").exists)
         children = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children")
-        self.pid = int(children.read_text().split()[0])
+        self.pid = next(
+            int(pid)
+            for pid in children.read_text().split()
+            if str(program).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        )
         config = variable(self.pid, "LAPWING_AGENT")
         self.socket = Path(config.split(",")[0].partition("=")[2])
         recorder.send_signal(signal.SIGKILL)
@@ -143,6 +148,22 @@ def test_the_folder_of_a_killed_recorder_is_removed_by_the_next(
         assert kept.exists()
         assert len(eval(done.stdout)) == 2  # that and the recorder's own
         assert [entry.name for entry in temporary.iterdir()] == [kept.name]
+
+
+def test_a_folder_whose_recorder_holds_no_lock_stays_while_it_listens(
+    lapwing: str, tmp_path: Path
+) -> None:
+    with open_to_all() as temporary:
+        folder = temporary / "lapwing-abcdef"
+        folder.mkdir(0o700)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(folder / "agent"))
+            listener.listen()
+            environment = {**os.environ, "TMPDIR": str(temporary)}
+            environment.pop("XDG_RUNTIME_DIR", None)
+            words = [lapwing, "run", "--quiet", sys.executable, "-c", ""]
+            subprocess.run(words, cwd=tmp_path, env=environment, check=True)
+            assert (folder / "agent").exists()
 
 
 def test_the_folder_of_a_living_recorder_stays(lapwing: str, tmp_path: Path) -> None:
