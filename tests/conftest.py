@@ -45,6 +45,25 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, handler)
 
 
+# The longest take half a minute alone; those of LAPWING_LONG take many.
+DEADLINE_S = 7200 if os.environ.get("LAPWING_LONG") else 300
+
+
+def out_of_time(number: int, frame: object) -> None:
+    raise TimeoutError(f"the test took more than {DEADLINE_S} s")
+
+
+@pytest.fixture(autouse=True)
+def deadline() -> Iterator[None]:
+    """A program that hangs costs its own test, not the whole run: subprocess.run() kills
+    what it waits for when it is interrupted."""
+    before = signal.signal(signal.SIGALRM, out_of_time)
+    signal.alarm(DEADLINE_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
 @pytest.fixture(scope="session")
 def lapwing() -> str:
     """The installed program, or that of LAPWING_BUILD."""

@@ -45,11 +45,12 @@ static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)calls;
 }
 
-/* The timer is running, maybe in another thread: what it is asked the time for goes on to
- * use the timer and the counts. True, with the exception that cProfile has. */
+/* The calling thread is in the timer itself: what it is asked the time for goes on to use
+ * the timer and the counts. (Another thread that is in it finds out by the lane's epoch.)
+ * True, with the exception that cProfile has. */
 static bool refuse_in_timer(const struct calls *calls, const char *what)
 {
-    if (calls->collector.in_timer == 0)
+    if (py_thread.in_timer != &calls->collector)
         return false;
     PyErr_Format(PyExc_RuntimeError, "cannot %s profiler in external timer", what);
     return true;

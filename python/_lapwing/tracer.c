@@ -569,8 +569,7 @@ bool py_tracer_see_main(PyObject *code, PyObject *globals)
  * callback. */
 uint64_t py_tracer_timer_now(unsigned lane)
 {
-    struct py_collector *collector = py_tracer.lanes[lane].collector;
-    uint32_t epoch = py_tracer.lanes[lane].epoch;
+    const struct py_collector *collector = py_tracer.lanes[lane].collector;
     double unit_s = collector->timer_unit_s;
     PyObject *timer = collector->timer;
     PyObject *type, *value, *traceback;
@@ -579,8 +578,7 @@ uint64_t py_tracer_timer_now(unsigned lane)
 
     PyErr_Fetch(&type, &value, &traceback);
     Py_INCREF(timer);
-    collector->in_timer++;
-    py_thread.in_timer = true;
+    py_thread.in_timer = collector;
     reading = PyObject_CallObject(timer, NULL);
     if (reading)
         ticks = PyFloat_AsDouble(reading);
@@ -588,9 +586,7 @@ uint64_t py_tracer_timer_now(unsigned lane)
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
         PyErr_WriteUnraisable(timer);
     py_error_end(); /* KeyboardInterrupt goes on to the program */
-    py_thread.in_timer = false;
-    if (py_tracer.lanes[lane].epoch == epoch) /* else the clock ended its profile */
-        collector->in_timer--;
+    py_thread.in_timer = NULL;
     Py_DECREF(timer);
     PyErr_Restore(type, value, traceback);
     return (uint64_t)(int64_t)(unit_s > 0 ? ticks : ticks * 1e9);

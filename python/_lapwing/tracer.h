@@ -45,7 +45,6 @@ struct py_collector {
     uint64_t min_span_ticks;
     PyObject *timer;     /* the caller's own clock, borrowed from the owner; or NULL */
     double timer_unit_s; /* seconds a tick of it; 0: it gives seconds as float */
-    unsigned in_timer;   /* threads that are in it now */
     _Atomic int lane;    /* -1: not recording */
 };
 
@@ -109,13 +108,14 @@ struct py_thread {
     bool has_limits;    /* slow_below has been worked out */
     uint8_t name_tries; /* how often its name was looked for */
     uintptr_t
-        slow_below;      /* stack addresses under this take the slow path; see eval.c */
-    bool in_timer;       /* a caller's clock is running: not part of the profile */
-    uint32_t hook_depth; /* running calls that the profile hook entered */
-    uint32_t hook_turn;  /* the recording that what is said of hooks here is of */
-    bool is_listed;      /* in py_tracer.threads */
-    _Atomic bool is_writing;         /* in py_session_enter's section */
-    struct py_thread *next;          /* of py_tracer.threads; NULL also if not in it */
+        slow_below; /* stack addresses under this take the slow path; see eval.c */
+    const struct py_collector
+        *in_timer; /* whose own clock is running: not part of any profile; or NULL */
+    uint32_t hook_depth;     /* running calls that the profile hook entered */
+    uint32_t hook_turn;      /* the recording that what is said of hooks here is of */
+    bool is_listed;          /* in py_tracer.threads */
+    _Atomic bool is_writing; /* in py_session_enter's section */
+    struct py_thread *next;  /* of py_tracer.threads; NULL also if not in it */
     struct py_open_marks *marks;     /* see marks.c; owned; NULL: none yet */
     struct lw_calls_thread *session; /* its place in the session's lane */
     uint32_t session_epoch;          /* py_tracer.only_epoch, while that holds */
