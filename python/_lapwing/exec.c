@@ -229,43 +229,61 @@ static bool put_variable(PyObject *dict, PyObject *key, const char *text)
     return done;
 }
 
-/* A new dict from MAPPING, as os.execve takes it, with ours in it; NULL as above. */
-static PyObject *complete_mapping(PyObject *mapping, PyObject *program)
+/* What os.execve() and its like read of MAPPING, as a new dict, asked as they ask: its
+ * methods may be the program's own and say anything, so each is called once, in their
+ * order, and nobody asks it again. NULL without an exception: not to be read so, which is
+ * for the original to say. With one, which is the program's: the call ends with it. */
+static PyObject *read_mapping(PyObject *mapping)
 {
-    PyObject *made = PyDict_New();
-    PyObject *items = PyMapping_Items(mapping);
-    PyObject *path_key = NULL, *config_key = NULL, *other_key = NULL;
-    PyObject *value, *holder = NULL;
+    Py_ssize_t count = PyMapping_Size(mapping);
+    PyObject *keys = count < 0 ? NULL : PyMapping_Keys(mapping);
+    PyObject *values = keys ? PyMapping_Values(mapping) : NULL;
+    PyObject *made = NULL;
+
+    if (values && PyList_Size(keys) >= count && PyList_Size(values) >= count)
+        made = PyDict_New();
+    for (Py_ssize_t i = 0; made && i < count; i++)
+        if (PyDict_SetItem(made, PyList_GetItem(keys, i), PyList_GetItem(values, i)) !=
+            0) {
+            PyErr_Clear(); /* a key that cannot be one of a dict */
+            Py_CLEAR(made);
+        }
+    Py_XDECREF(keys);
+    Py_XDECREF(values);
+    return made;
+}
+
+/* Put ours into ENVIRONMENT, a dict that is nobody else's, where it is for us. */
+static void complete_dict(PyObject *environment, PyObject *program)
+{
+    PyObject *path_key = NULL, *config_key = NULL, *programs_key = NULL, *holder = NULL;
+    PyObject *value = find_variable(environment, PATH_NAME, &path_key);
     struct passed passed = { NULL, 0, false };
     char *path = NULL;
-    bool done = made && items && PyDict_MergeFromSeq2(made, items, 1) == 0;
 
-    if (done) {
-        value = find_variable(made, PATH_NAME, &path_key);
-        passed.path = value ? file_text(value, &holder) : NULL;
-        passed.len = passed.path ? strlen(passed.path) : 0;
-        passed.has_programs = find_variable(made, "PATH", &other_key) != NULL;
-        (void)find_variable(made, LW_AGENT_VARIABLE, &config_key);
-        /* A value that is no text is for the original to complain of. */
-        done =
-            !PyErr_Occurred() && (!value || passed.path) && is_for_us(&passed, program);
-    }
-    if (done && (!passed.path ||
-                 !lw_python_path_has(passed.path, passed.len, following.folder))) {
+    passed.path = value ? file_text(value, &holder) : NULL;
+    passed.len = passed.path ? strlen(passed.path) : 0;
+    passed.has_programs = find_variable(environment, "PATH", &programs_key) != NULL;
+    (void)find_variable(environment, LW_AGENT_VARIABLE, &config_key);
+    /* A value that is no text is for the original to complain of. */
+    if (PyErr_Occurred() || (value && !passed.path) || !is_for_us(&passed, program))
+        goto out;
+    if (!passed.path ||
+        !lw_python_path_has(passed.path, passed.len, following.folder)) {
         path = lw_python_path_with(passed.path, passed.len, following.folder);
-        done = path && put_variable(made, path_key, path);
+        if (!path || !put_variable(environment, path_key, path))
+            goto out;
     }
-    done = done && put_variable(made, config_key, following.config);
+    if (!put_variable(environment, config_key, following.config)) {
+        /* No memory: then what is started is not followed. */
+    }
+out:
+    py_error_end();
     free(path);
-    Py_XDECREF(items);
     Py_XDECREF(path_key);
     Py_XDECREF(config_key);
-    Py_XDECREF(other_key);
+    Py_XDECREF(programs_key);
     Py_XDECREF(holder);
-    if (done)
-        return made;
-    Py_XDECREF(made);
-    return NULL;
 }
 
 /* ---- the functions ------------------------------------------------------------------ */
@@ -292,7 +310,7 @@ static struct starter {
 enum { MOST_ARGUMENTS = 40 }; /* fork_exec has 23 */
 
 /* The environment that STARTER is to be given in place of ENVIRONMENT, or NULL: the same.
- * Leaves no exception. */
+ * An exception that is set then is the program's own mapping's, and the call's. */
 static PyObject *complete(const struct starter *starter, PyObject *program,
                           PyObject *environment)
 {
@@ -300,14 +318,18 @@ static PyObject *complete(const struct starter *starter, PyObject *program,
 
     if (!following.is_on)
         return NULL;
-    if (environment && environment != Py_None)
-        completed = starter->is_list ? complete_list(environment, program)
-                                     : complete_mapping(environment, program);
-    else
+    if (!environment || environment == Py_None) {
         complete_own_environment();
-    /* Whatever we could not do, the program's own call is made as it was meant. */
-    if (!completed)
-        py_error_end();
+    } else if (starter->is_list) {
+        completed = complete_list(environment, program);
+        /* Whatever we could not do, the program's own call is made as it was meant. */
+        if (!completed)
+            py_error_end();
+    } else if (PyMapping_Check(environment)) {
+        completed = read_mapping(environment);
+        if (completed)
+            complete_dict(completed, program);
+    }
     return completed;
 }
 
@@ -328,7 +350,8 @@ static Py_ssize_t find_environment(const struct starter *starter, Py_ssize_t cou
 }
 
 /* The arguments that STARTER is to be called with: ARGS, or in COPY the same with another
- * environment, *COMPLETED, which the caller releases. */
+ * environment, *COMPLETED, which the caller releases. NULL with an exception: the
+ * environment that was passed raises it. */
 static PyObject *const *prepare(const struct starter *starter, PyObject *const *args,
                                 Py_ssize_t count, PyObject *names, PyObject **copy,
                                 PyObject **completed)
@@ -343,7 +366,7 @@ static PyObject *const *prepare(const struct starter *starter, PyObject *const *
         complete(starter, starter->program < count ? args[starter->program] : NULL,
                  at >= 0 ? args[at] : NULL);
     if (!*completed)
-        return args;
+        return PyErr_Occurred() ? NULL : args;
     memcpy(copy, args, (size_t)all * sizeof(*copy));
     copy[at] = *completed;
     return copy;
@@ -355,7 +378,7 @@ static PyObject *start_named(const struct starter *starter, PyObject *self,
     PyObject *copy[MOST_ARGUMENTS], *completed, *result;
 
     args = prepare(starter, args, count, names, copy, &completed);
-    result = starter->was.named(self, args, count, names);
+    result = args ? starter->was.named(self, args, count, names) : NULL;
     Py_XDECREF(completed);
     return result;
 }
@@ -366,7 +389,7 @@ static PyObject *start_plain(const struct starter *starter, PyObject *self,
     PyObject *copy[MOST_ARGUMENTS], *completed, *result;
 
     args = prepare(starter, args, count, NULL, copy, &completed);
-    result = starter->was.plain(self, args, count);
+    result = args ? starter->was.plain(self, args, count) : NULL;
     Py_XDECREF(completed);
     return result;
 }

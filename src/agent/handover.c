@@ -79,48 +79,92 @@ bool lw_agent_config_parse(struct lw_agent_config *config, const char *text)
 
 /* ---- whom we talk to ------------------------------------------------------------------ */
 
-/* The address whose recorder is gone, for this process and all that are forked from one
- * ancestor: they share the page, so that what a child learns its parent knows. A child that
- * has become another user learns nothing about the recorder, only about itself. */
+/* From where a process sees files, and as whom. */
+struct view {
+    uid_t user;
+    dev_t root_device;
+    ino_t root;
+    ino_t mounts; /* the mount namespace; 0: /proc does not say */
+};
+
+/* An address whose recorder is gone. */
 struct departed {
     atomic_bool is_known;
-    uid_t user; /* whose word counts */
     char socket[sizeof(((struct lw_agent_config *)0)->socket)];
 };
 
+/* What a child learns its parent knows: all that are forked from one ancestor share the
+ * page. But a child that has become another user, or looks at other files (chroot, a mount
+ * namespace), learns nothing about the recorder, only about itself. */
+struct family {
+    struct departed departed;
+    struct view view;
+};
+
+static struct family *family; /* mapped before the first fork; NULL: it cannot be */
 static struct departed
-    *departed; /* mapped once, before the first fork; NULL: it cannot be */
+    departed_here; /* for this process, and what it forks from now on */
+
+static struct view view_of_files(void)
+{
+    struct view view = { .user = geteuid() };
+    struct stat about;
+
+    if (stat("/", &about) == 0) {
+        view.root_device = about.st_dev;
+        view.root = about.st_ino;
+    }
+    if (stat("/proc/self/ns/mnt", &about) == 0)
+        view.mounts = about.st_ino;
+    return view;
+}
+
+static bool is_as_the_family(struct view view)
+{
+    return view.user == family->view.user && view.root == family->view.root &&
+           view.root_device == family->view.root_device &&
+           view.mounts == family->view.mounts;
+}
+
+static bool has_departed(struct departed *departed, const char *socket_path)
+{
+    return atomic_load(&departed->is_known) &&
+           strcmp(departed->socket, socket_path) == 0;
+}
 
 bool lw_handover_is_over(const char *socket_path)
 {
-    return departed && atomic_load(&departed->is_known) &&
-           strcmp(departed->socket, socket_path) == 0;
+    return has_departed(&departed_here, socket_path) ||
+           (family && has_departed(&family->departed, socket_path));
 }
 
 static void note_departed(const char *socket_path)
 {
+    struct departed *departed = &departed_here;
     size_t len = strlen(socket_path);
 
-    if (!departed || len >= sizeof(departed->socket) || departed->user != geteuid())
+    if (len >= sizeof(departed->socket))
         return;
-    /* Who reads while we write compares less than a whole address, and tries once more. */
+    if (family && is_as_the_family(view_of_files()))
+        departed = &family->departed;
+    /* A reader that races with this sees no match and tries the address once more. */
     atomic_store(&departed->is_known, false);
     memcpy(departed->socket, socket_path, len + 1);
     atomic_store(&departed->is_known, true);
 }
 
-static void map_departed(void)
+static void found_family(void)
 {
     void *page;
 
-    if (departed)
+    if (family)
         return;
-    page = mmap(NULL, sizeof(*departed), PROT_READ | PROT_WRITE,
+    page = mmap(NULL, sizeof(*family), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return;
-    departed = page;
-    departed->user = geteuid();
+    family = page;
+    family->view = view_of_files();
 }
 
 static bool is_trusted(uid_t uid)
@@ -210,7 +254,7 @@ bool lw_handover_send(const char *socket_path, enum lw_hello_kind kind, const in
     bool sent;
     int s, error;
 
-    map_departed();
+    found_family();
     if (strlen(socket_path) >= sizeof(((struct sockaddr_un *)0)->sun_path) ||
         lw_handover_is_over(socket_path))
         return false;

@@ -417,3 +417,41 @@ def test_a_library_that_starts_isolated_pythons_is_no_loss_to_the_rest(
     )
     assert done.returncode == 0
     assert "1 process" in done.stderr and "started with -I" in done.stderr
+
+
+# Each asks its parent for one thing; which methods are asked, and how often, is said.
+MAPPINGS = """
+import os, sys
+
+class Logged(dict):
+    def items(self): raise KeyboardInterrupt("nobody asks for items")
+    def keys(self): said.append("keys"); return [k for k in dict.keys(self) if k != "SECRET"]
+    def values(self): said.append("values"); return [str(self[k]) for k in self.keys()]
+    def __len__(self): said.append("len"); return len(self.keys())
+
+class Raises(dict):
+    def keys(self): raise TimeoutError("no keys today")
+
+said = []
+env = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+mine = [sys.executable, "-c", "import os; print(sorted(set(os.environ) - {'LC_CTYPE'}))"]
+for start in (os.posix_spawn, os.posix_spawnp):
+    os.waitpid(start(mine[0], mine, Logged(env, N=4, SECRET="s")), 0)
+print(said, flush=True)
+for environment in (Raises(env), 5, {1: "a"}, {"A": 1}, {"A=B": "1", "PATH": "x"}):
+    try:
+        os.waitpid(os.posix_spawn(mine[0], mine, environment), 0)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+os.execve(mine[0], mine, Logged(env, N=4, SECRET="s"))
+"""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_environment_of_any_kind_is_asked_as_without_us(
+    lapwing: str, tmp_path: Path, version: str
+) -> None:
+    """Its methods are the program's own code, and what they leave out stays out."""
+    command = [interpreter(version), "-c", MAPPINGS]
+    shown = same(lapwing, ["--no-sample"], command, tmp_path)
+    assert "SECRET" not in shown and "no keys today" in shown

@@ -157,3 +157,25 @@ def test_a_child_that_no_recorder_takes_may_record_itself(
     (tmp_path / "x.lap").rename(tmp_path / "parent.lap")
     (tmp_path / "own.lap").rename(tmp_path / "x.lap")
     assert calls(lapwing, tmp_path)["called"] == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: no root can be changed")
+def test_a_child_elsewhere_costs_its_own_children_only(
+    lapwing: str, python: str, tmp_path: Path
+) -> None:
+    """What it cannot reach may be there for all others."""
+    (tmp_path / "root").mkdir()
+    words = [python, PROGRAMS / "chrooted.py", tmp_path / "root"]
+    done = subprocess.run(
+        [lapwing, "run", "--calls", "--no-summary", "-o", tmp_path / "x.lap", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    processes = json.loads(
+        subprocess.check_output(
+            [lapwing, "report", tmp_path / "x.lap", "processes", "--json"]
+        )
+    )
+    assert len(processes["rows"]) == 5  # all but the one that was forked in there
