@@ -55,8 +55,8 @@ def out_of_time(number: int, frame: object) -> None:
 
 @pytest.fixture(autouse=True)
 def deadline() -> Iterator[None]:
-    """A program that hangs costs its own test, not the whole run: subprocess.run() kills
-    what it waits for when it is interrupted."""
+    """A program that hangs costs its own test, not the whole run: subprocess.run()
+    kills what it waits for when it is interrupted."""
     before = signal.signal(signal.SIGALRM, out_of_time)
     signal.alarm(DEADLINE_S)
     yield

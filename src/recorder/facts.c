@@ -170,6 +170,28 @@ bool lw_facts_variable(pid_t pid, const char *name, char **value, struct lw_erro
     return done;
 }
 
+bool lw_facts_sees_variables(pid_t pid, const char *const *names, char **values)
+{
+    struct lw_file_view view;
+    bool done = read_environment(pid, &view);
+
+    for (size_t i = 0; names[i]; i++)
+        values[i] = NULL;
+    if (!done)
+        return false;
+    for (size_t i = 0; done && names[i]; i++) {
+        size_t len = 0;
+        const char *found =
+            find_variable((const char *)view.bytes, view.len, names[i], &len);
+
+        done = !found || (values[i] = lw_copy_text(found, len, NULL));
+    }
+    /* A process that is ending has none any more. */
+    done = done && (view.len > 0 || lw_facts_image(pid) != 0);
+    lw_file_close(&view);
+    return done;
+}
+
 static int64_t find_number(const char *text, size_t len, const char *name)
 {
     size_t value_len = 0;

@@ -25,6 +25,11 @@ char **lw_facts_command_line(pid_t pid, struct lw_error *err);
 bool lw_facts_add_command_of(struct lw_buf *out, pid_t pid, struct lw_error *err)
     LW_MUST_CHECK;
 
+/* The values of NAMES (up to a NULL), as lw_facts_variable() has them, all at one moment.
+ * False: its environment could not be read, or not all of it: then nothing follows from
+ * what is missing. The caller frees VALUES either way. */
+bool lw_facts_sees_variables(pid_t pid, const char *const *names, char **values);
+
 /* The value of NAME in the environment that process PID was started with, which the
  * caller frees, in *VALUE; NULL there: it had none, or it is not to be seen. What a program
  * sets itself is not in it. Fails only for lack of memory. */

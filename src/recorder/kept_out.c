@@ -59,22 +59,23 @@ static const char *explain_option(char option)
 
 const char *lw_kept_out(pid_t pid, const char *folder)
 {
+    static const char *const names[] = { LW_AGENT_VARIABLE, "PYTHONPATH", NULL };
     char **words = lw_facts_command_line(pid, NULL);
     const char *cause = words ? explain_option(lw_inject_shut_out(words)) : NULL;
-    char *config = NULL, *path = NULL;
+    char *values[2];
+    bool is_seen;
 
     lw_free(words);
-    if (cause || !lw_facts_variable(pid, LW_AGENT_VARIABLE, &config, NULL) ||
-        !lw_facts_variable(pid, "PYTHONPATH", &path, NULL))
-        goto out;
-    if (!config)
+    if (cause)
+        return cause;
+    is_seen = lw_facts_sees_variables(pid, names, values);
+    if (is_seen && !values[0])
         cause = "started with an environment of its own (env -i, sudo and the like)";
-    else if (!path)
+    else if (is_seen && !values[1])
         cause = "started without the PYTHONPATH that it was given";
-    else
-        cause = explain_path(pid, path, folder);
-out:
-    lw_free(config);
-    lw_free(path);
+    else if (is_seen)
+        cause = explain_path(pid, values[1], folder);
+    lw_free(values[0]);
+    lw_free(values[1]);
     return cause;
 }

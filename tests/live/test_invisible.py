@@ -425,16 +425,23 @@ import os, sys
 
 class Logged(dict):
     def items(self): raise KeyboardInterrupt("nobody asks for items")
-    def keys(self): said.append("keys"); return [k for k in dict.keys(self) if k != "SECRET"]
-    def values(self): said.append("values"); return [str(self[k]) for k in self.keys()]
-    def __len__(self): said.append("len"); return len(self.keys())
+    def keys(self):
+        said.append("keys")
+        return [k for k in dict.keys(self) if k != "SECRET"]
+    def values(self):
+        said.append("values")
+        return [str(self[k]) for k in self.keys()]
+    def __len__(self):
+        said.append("len")
+        return len(self.keys())
 
 class Raises(dict):
     def keys(self): raise TimeoutError("no keys today")
 
 said = []
 env = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
-mine = [sys.executable, "-c", "import os; print(sorted(set(os.environ) - {'LC_CTYPE'}))"]
+show = "import os; print(sorted(set(os.environ) - {'LC_CTYPE'}))"
+mine = [sys.executable, "-c", show]
 for start in (os.posix_spawn, os.posix_spawnp):
     os.waitpid(start(mine[0], mine, Logged(env, N=4, SECRET="s")), 0)
 print(said, flush=True)

@@ -128,10 +128,16 @@ def test_a_signal_to_the_process_group_reaches_the_program_once(
 def test_a_signal_to_every_process_of_a_job_reaches_the_program_once(
     lapwing: str, python: str, tmp_path: Path
 ) -> None:
-    program, pid = start_counting(command(lapwing, python, tmp_path, COUNTS))
-    for member in members(program.pid):  # as scancel and systemd do
-        os.kill(member, signal.SIGTERM)
-    assert counted(program, pid) == "SIGTERM=1"
+    took = 1.0
+    while took > 0.005:  # on a busy machine we stood still between two of them
+        program, pid = start_counting(command(lapwing, python, tmp_path, COUNTS))
+        processes = members(program.pid)
+        start = time.monotonic()
+        for member in processes:  # as scancel and systemd do
+            os.kill(member, signal.SIGTERM)
+        took = time.monotonic() - start
+        found = counted(program, pid)
+    assert found == "SIGTERM=1"
 
 
 def test_timeout_reaches_the_program_once(

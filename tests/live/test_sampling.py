@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packages import environment
 from pythons import SAMPLED, interpreter
 from recording import PROGRAMS, view
 
@@ -149,8 +149,8 @@ def test_marks_are_kept_beside_samples(
         "    with lapwing.record('epoch'):\n"
         "        time.sleep(0.02)\n"
     )
-    env = {**os.environ, "PYTHONPATH": str(PROGRAMS.parents[1] / "python")}
-    done = sample(lapwing, ["--", python, "marks.py"], tmp_path, env=env)
+    words = ["--", python, "marks.py"]
+    done = sample(lapwing, words, tmp_path, env=environment())
     assert done.returncode == 0, done.stderr
     words = [lapwing, "export", str(tmp_path / "x.lap"), "--to", "chrome"]
     trace = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)

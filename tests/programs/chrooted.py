@@ -1,4 +1,4 @@
-"""A child changes its root and forks; its parent forks after that, as if nothing were."""
+"""A child changes its root and forks; its parent forks after that."""
 
 import os
 import sys
