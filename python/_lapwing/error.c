@@ -14,6 +14,7 @@ static struct {
     unsigned count;
     unsigned depth; /* calls of our Python code that run */
     bool is_scheduled;
+    unsigned delays; /* how often raise_held has put itself off */
 } held;
 
 bool py_error_is_main_thread(void)
@@ -160,10 +161,13 @@ static int raise_held(void *unused)
     held.is_scheduled = false;
     if (held.count == 0 || held.depth > 0) /* whoever leaves schedules it again */
         return 0;
-    if (py_error_is_importing()) { /* it swallows what a callback of its own raises */
+    /* The import system swallows what a callback of its own raises. */
+    if (held.delays < PY_MOST_DELAYS && py_error_is_importing()) {
+        held.delays++;
         schedule();
         return 0;
     }
+    held.delays = 0;
     error = held.list[0];
     held.count--;
     memmove(held.list, held.list + 1, held.count * sizeof(*held.list));

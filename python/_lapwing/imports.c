@@ -24,6 +24,7 @@ static unsigned count;
 static PyInterpreterState *interpreter; /* the only one that we look at */
 static union py_method original;        /* of _imp.release_lock */
 static bool is_scheduled;
+static unsigned delays; /* how often tell_later has put itself off */
 
 /* Whether FRAME runs the top level of the module with NAMES. */
 static bool is_top_level(PyObject *frame, PyObject *names)
@@ -124,10 +125,13 @@ static int tell_later(void *unused)
 {
     (void)unused;
     is_scheduled = false;
-    if (count > 0 && py_error_is_importing())
+    if (count > 0 && delays < PY_MOST_DELAYS && py_error_is_importing()) {
+        delays++;
         is_scheduled = Py_AddPendingCall(tell_later, NULL) == 0;
-    else
-        tell_all();
+        return 0;
+    }
+    delays = 0;
+    tell_all();
     return 0;
 }
 
