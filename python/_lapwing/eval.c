@@ -53,9 +53,9 @@ static void *inner_frame(void *object)
     return offset ? *(void **)((char *)object + offset) : object;
 }
 
-static py_trace_function *thread_hook(PyThreadState *state)
+static py_trace_function thread_hook(const PyThreadState *state)
 {
-    return (py_trace_function *)((char *)state + py_tracer.compat.thread_profile);
+    return py_compat_hook(&py_tracer.compat, state);
 }
 
 /* A quarter of the stack is ours to use; see the head of the file. */
@@ -78,13 +78,7 @@ static void find_stack_limit(void)
 
 static void set_hook(PyThreadState *state, bool on)
 {
-    PyObject *type, *value, *traceback;
-
-    PyErr_Fetch(&type, &value, &traceback);
-    /* An auditing program may refuse it; then the thread goes on unhooked. */
-    if (py_tracer.compat.set_profile(state, on ? profile_hook : NULL, NULL) < 0)
-        PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    py_compat_set_hook(&py_tracer.compat, state, on ? profile_hook : NULL);
 }
 
 static void forget_old_turn(void)
@@ -101,7 +95,7 @@ static void forget_old_turn(void)
  * keeps its place, and Python calls are counted by the evaluation function. */
 static bool hook_this_thread(PyThreadState *state)
 {
-    if (*thread_hook(state) != NULL && *thread_hook(state) != profile_hook) {
+    if (thread_hook(state) != NULL && thread_hook(state) != profile_hook) {
         py_tracer_count_lost(LW_LOST_HOOKED);
         hook_is_contested = true;
         return false;
@@ -109,13 +103,13 @@ static bool hook_this_thread(PyThreadState *state)
     set_hook(state, true);
     if (!py_thread.has_limits)
         find_stack_limit();
-    py_thread.profile_hook = *thread_hook(state) == profile_hook;
-    return py_thread.profile_hook;
+    py_thread.profile_hook = true;
+    return true;
 }
 
 static void unhook_this_thread(PyThreadState *state)
 {
-    if (*thread_hook(state) == profile_hook)
+    if (thread_hook(state) == profile_hook)
         set_hook(state, false);
     py_thread.profile_hook = false;
     py_thread.hook_depth = 0;
@@ -159,10 +153,10 @@ static void hook_other_threads(PyThreadState *state)
     bool was_contested = hook_is_contested;
 
     for (; other; other = py_tracer.compat.next_thread(other)) {
-        if (*thread_hook(other) == NULL) {
+        if (thread_hook(other) == NULL) {
             set_hook(other, true);
             py_tracer.only_epoch++;
-        } else if (*thread_hook(other) != profile_hook) {
+        } else if (thread_hook(other) != profile_hook) {
             hook_is_contested = true;
         }
     }
@@ -335,7 +329,7 @@ static enum verdict begin_slowly(PyThreadState *state,
     if (!py_thread.has_limits)
         find_stack_limit();
     forget_old_turn();
-    if (*thread_hook(state) == profile_hook) {
+    if (thread_hook(state) == profile_hook) {
         py_thread.profile_hook = true;
         return stack_is_short() ? DEEP : PASSED;
     }
@@ -493,7 +487,7 @@ bool py_eval_start(bool c_calls)
     hook_everything = c_calls || must_hook;
     forget_old_turn();
     if (hook_everything && py_tracer.active) {
-        if (*thread_hook(state) != profile_hook)
+        if (thread_hook(state) != profile_hook)
             hook_this_thread(state);
         hook_other_threads(state);
     }
@@ -512,7 +506,7 @@ void py_eval_stop(void)
     hook_is_contested = false;
     new_threads = 0;
     for (; other; other = py_tracer.compat.next_thread(other))
-        if (*thread_hook(other) == profile_hook)
+        if (thread_hook(other) == profile_hook)
             set_hook(other, false);
     hook_turn++;
     choose_eval(state);
