@@ -523,7 +523,8 @@ void py_collector_stop(struct py_collector *collector)
 
 void py_collector_release(struct py_collector *collector)
 {
-    py_collector_stop(collector);
+    while (collector->lane >= 0) /* another thread may start it while its clock runs */
+        py_collector_stop(collector);
     while (collector->places) {
         struct py_place *place = collector->places;
 
