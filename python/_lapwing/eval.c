@@ -96,7 +96,7 @@ static void forget_old_turn(void)
 static bool hook_this_thread(PyThreadState *state)
 {
     if (thread_hook(state) != NULL && thread_hook(state) != profile_hook) {
-        py_tracer_count_lost(LW_LOST_HOOKED);
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_HOOKED);
         hook_is_contested = true;
         return false;
     }
@@ -299,7 +299,7 @@ static void lose_hook(void)
     const struct py_function_slot *slot;
 
     if (py_thread.profile_hook)
-        py_tracer_count_lost(LW_LOST_HOOKED);
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_HOOKED);
     py_thread.profile_hook = false;
     py_thread.lost_hook = true;
     py_thread.only_epoch = 0;

@@ -244,10 +244,10 @@ static PyObject *calls_totals(PyObject *self, PyObject *unused)
 static PyObject *calls_take_losses(PyObject *self, PyObject *unused)
 {
     struct lw_agent_header *header = ((struct calls *)self)->collector.region.header;
-    PyObject *losses = PyList_New(LW_LOST_NAMES + 1);
+    PyObject *losses = PyList_New(LW_LOSS_COUNT);
 
     (void)unused;
-    for (int cause = 0; losses && cause <= LW_LOST_NAMES; cause++) {
+    for (int cause = 0; losses && cause < LW_LOSS_COUNT; cause++) {
         PyObject *count =
             PyLong_FromUnsignedLongLong(atomic_exchange(&header->lost[cause], 0));
 

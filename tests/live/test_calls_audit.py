@@ -67,6 +67,11 @@ def work(): [leaf() for _ in range(20000)]
 work()
 thread = threading.Thread(target=work)
 thread.start(); thread.join()
+m = getattr(sys, "monitoring", None)
+for i in range(6) if m else ():
+    print(i, m.get_tool(i), m.get_events(i), m.get_local_events(i, work.__code__))
+    m.free_tool_id(i)
+    work()
 print(sorted(events))
 """
 
@@ -78,7 +83,8 @@ def test_no_audit_event_tells_that_calls_are_counted(
     bare, ours = bare_and_recorded(lapwing, python, EVERY_EVENT, tmp_path, calls)
     assert bare == ours
     counts = counts_in(lapwing, tmp_path, "prog.py")
-    assert counts["leaf"][0] == 40000
+    has_monitoring = "\n5 None 0 0\n" in bare
+    assert counts["leaf"][0] == 20000 * (8 if has_monitoring else 2)
 
 
 LOADED_WITHIN_HOOKS = """
