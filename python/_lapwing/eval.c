@@ -88,6 +88,7 @@ static void forget_old_turn(void)
     py_thread.hook_turn = hook_turn;
     py_thread.profile_hook = false;
     py_thread.lost_hook = false;
+    py_thread.shut_out = false;
     py_thread.hook_depth = 0;
 }
 
@@ -96,7 +97,6 @@ static void forget_old_turn(void)
 static bool hook_this_thread(PyThreadState *state)
 {
     if (thread_hook(state) != NULL && thread_hook(state) != profile_hook) {
-        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_HOOKED);
         hook_is_contested = true;
         return false;
     }
@@ -104,7 +104,19 @@ static bool hook_this_thread(PyThreadState *state)
     if (!py_thread.has_limits)
         find_stack_limit();
     py_thread.profile_hook = true;
+    py_thread.shut_out = false;
     return true;
+}
+
+/* What only the hook sees is not counted in this thread: builtins, and on early 3.11 what
+ * passes the evaluation function by. */
+static void count_shut_out(void)
+{
+    if (py_thread.shut_out)
+        return;
+    py_thread.shut_out = true;
+    py_tracer_count_lost(must_hook ? PY_RECORDS_CALLS : PY_RECORDS_C_CALLS,
+                         LW_LOST_HOOKED);
 }
 
 static void unhook_this_thread(PyThreadState *state)
@@ -271,13 +283,15 @@ static inline bool stack_is_short(void)
 }
 
 /* Let the profile hook count in all threads and Python calls be inlined again, while
- * FRAME runs. */
+ * FRAME runs. Where the program has a profile function of its own in this thread, nobody
+ * counts in it meanwhile: with our evaluation function under each call the stack would not
+ * last. */
 static PyObject *eval_deep(PyThreadState *state, void *frame, int throwing)
 {
     PyObject *result;
 
     if (!hook_this_thread(state))
-        return previous(state, frame, throwing);
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_DEEP);
     deep_threads++;
     choose_eval(state);
     hook_other_threads(state);
@@ -299,7 +313,9 @@ static void lose_hook(void)
     const struct py_function_slot *slot;
 
     if (py_thread.profile_hook)
-        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_HOOKED);
+        count_shut_out();
+    if (py_thread.profile_hook && !hook_everything)
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_DEEP);
     py_thread.profile_hook = false;
     py_thread.lost_hook = true;
     py_thread.only_epoch = 0;
@@ -340,6 +356,8 @@ static enum verdict begin_slowly(PyThreadState *state,
             new_threads--;
         choose_eval(state);
         return PASSED;
+    } else if (hook_everything) {
+        count_shut_out();
     }
     if (stack_is_short())
         return DEEP;
@@ -487,8 +505,9 @@ bool py_eval_start(bool c_calls)
     hook_everything = c_calls || must_hook;
     forget_old_turn();
     if (hook_everything && py_tracer.active) {
-        if (thread_hook(state) != profile_hook)
-            hook_this_thread(state);
+        py_thread.shut_out = false; /* the one that begins is to be told too */
+        if (thread_hook(state) != profile_hook && !hook_this_thread(state))
+            count_shut_out();
         hook_other_threads(state);
     }
     choose_eval(state);

@@ -118,3 +118,44 @@ def test_an_audit_hook_that_refuses_callbacks_keeps_no_tool_id_from_the_program(
     if has_monitoring(python, tmp_path):
         shown = run_code(python, SETUP + REFUSES, tmp_path)
         assert shown == f"{['mine'] * 6} ([1], {[ALL_TAKEN]})\n"
+
+
+OWN_HOOK = """
+def down(n): return 0 if n == 0 else 1 + down(n - 1)
+def work():
+    def hook(frame, event, arg): pass
+    sys.setprofile(hook)
+    leaf()
+    down(900)
+    sys.setprofile(None)
+sys.setrecursionlimit(10000)
+if sys.version_info >= (3, 11): threading.stack_size({stack} << 10)
+for builtins in False, True:
+    p = lapwing.Profile(builtins=builtins)
+    p.enable()
+    thread = threading.Thread(target=work)
+    thread.start(); thread.join()
+    print(told(p))
+"""
+OWN = "the program had a profile function of its own: "
+
+
+def version(python: str, folder: Path) -> str:
+    show = "import sys; print('%d.%d' % sys.version_info[:2])"
+    return run_code(python, show, folder).strip()
+
+
+@pytest.mark.parametrize("stack", [256, 8192])
+def test_under_a_profile_function_of_the_programs_what_is_lost_is_said(
+    python: str, stack: int, tmp_path: Path
+) -> None:
+    """And a deep recursion has the stack that it has without us."""
+    which = version(python, tmp_path)
+    deep = [OWN + "the calls of a deep recursion were not counted"]
+    builtins = [OWN + "builtins were not counted meanwhile"]
+    is_deep = which == "3.11" and stack == 256
+    lost = [deep if is_deep else [], builtins + deep if is_deep else builtins]
+    if which not in ("3.10", "3.11"):
+        lost = [[], []]
+    shown = run_code(python, SETUP + OWN_HOOK.format(stack=stack), tmp_path)
+    assert shown == "".join(f"([1], {texts})\n" for texts in lost)
