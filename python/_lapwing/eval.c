@@ -115,8 +115,9 @@ static void count_shut_out(void)
     if (py_thread.shut_out)
         return;
     py_thread.shut_out = true;
-    py_tracer_count_lost(must_hook ? PY_RECORDS_CALLS : PY_RECORDS_C_CALLS,
-                         LW_LOST_HOOKED);
+    py_tracer_count_lost(PY_RECORDS_C_CALLS, LW_LOST_HOOKED);
+    if (must_hook)
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_GETITEM);
 }
 
 static void unhook_this_thread(PyThreadState *state)

@@ -5,7 +5,6 @@ Whatever takes a cProfile.Profile takes it: pstats.Stats, snakeviz, IPython's %p
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from os import PathLike

@@ -31,6 +31,9 @@ static const struct {
     [LW_LOST_DEEP] = { "deep recursion under the program's own profile function, whose calls "
                        "were not counted",
                        "times" },
+    [LW_LOST_GETITEM] = { "the program's own profile function shut ours out, which alone "
+                          "sees a[i] call a __getitem__",
+                          "times" },
     [LW_LOST_ROOM] = { "no address space for a ring (ulimit -v)", "spans" },
 };
 

@@ -226,7 +226,7 @@ CLEAR = """
 import lapwing, resource
 def leaf(): pass
 def count(p):
-    return [e.callcount for e in p.getstats() if getattr(e.code, "co_name", "") == "leaf"]
+    return [e.callcount for e in p.getstats() if e.code is leaf.__code__]
 p = lapwing.Profile()
 with p: leaf()
 soft, hard = resource.getrlimit(resource.RLIMIT_AS)

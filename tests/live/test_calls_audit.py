@@ -46,8 +46,7 @@ PROFILE = """
 import lapwing
 profile = lapwing.Profile(builtins=False)
 with profile: go()
-print(events, sum(e.callcount for e in profile.getstats()
-                  if getattr(e.code, "co_name", "") == "down"))
+print(events, sum(e.callcount for e in profile.getstats() if e.code is down.__code__))
 """
 
 
@@ -102,7 +101,7 @@ sys.setprofile(None)
 print("lapwing" in sys.modules, seen[-3:])
 import lapwing
 with lapwing.Profile() as profile: f(1)
-print([e.callcount for e in profile.getstats() if getattr(e.code, "co_name", "") == "f"],
+print([e.callcount for e in profile.getstats() if e.code is f.__code__],
       sys.getprofile(), sys.gettrace())
 """
 
