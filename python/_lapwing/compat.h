@@ -4,7 +4,8 @@
  * at compile time. Private functions are looked up by name when the module is loaded;
  * one that is absent is NULL, and the caller does without. Offsets into private
  * structs are needed to hook calls on 3.10 and 3.11 only, which will not change any more;
- * those of frames (struct py_frame_layout) are tried before they are used. */
+ * those of frames and of hooks (struct py_frame_layout, struct py_hook_layout) are tried
+ * before they are used. */
 #ifndef PY_LAPWING_COMPAT_H
 #define PY_LAPWING_COMPAT_H
 
@@ -51,6 +52,14 @@ enum { PY_FIRST_SHIM = 3 };
  * _PyInterpreterFrame of 3.11. */
 enum { PY_FRAME_CODE = 32 };
 
+/* Where a thread's state (PyThreadState of 3.10 and 3.11) says what watches it, bytes. */
+struct py_hook_layout {
+    uint8_t tracing; /* int: how many hooks are running */
+    uint8_t cframe;  /* pointer, to the flag by which evaluation knows of any hook */
+    uint8_t profile; /* py_trace_function */
+    uint8_t trace;   /* the same */
+};
+
 struct py_compat {
     unsigned minor;  /* of Python 3 */
     bool monitoring; /* 3.12+: calls are seen through sys.monitoring */
@@ -58,13 +67,12 @@ struct py_compat {
     /* PEP 523, where monitoring is absent. */
     py_eval_function (*get_eval)(PyInterpreterState *interpreter);
     void (*set_eval)(PyInterpreterState *interpreter, py_eval_function eval);
-    int (*set_profile)(PyThreadState *state, py_trace_function hook, PyObject *arg);
     PyThreadState *(*first_thread)(PyInterpreterState *interpreter);
     PyThreadState *(*next_thread)(PyThreadState *state);
     size_t frame_globals; /* in a frame, bytes */
     size_t frame_inner;   /* of that frame in the frame object a hook gets; 0: itself */
     size_t frame_owner;   /* of the byte that tells a generator's frame; 0: none */
-    size_t thread_profile; /* of the thread's profile function */
+    const struct py_hook_layout *hooks;
     bool
         calls_are_inlined; /* 3.11: a Python call takes no C stack unless PEP 523 is on */
     bool hides_getitem;    /* early 3.11: a[i] calls __getitem__ behind PEP 523 */
@@ -104,6 +112,21 @@ enum py_type_slot {
 
 /* Fill COMPAT. False: this Python cannot be traced; *REASON says why. */
 bool py_compat_load(struct py_compat *compat, const char **reason);
+
+/* The profile function of the thread of STATE, or NULL. */
+py_trace_function py_compat_hook(const struct py_compat *compat,
+                                 const PyThreadState *state);
+/* Make HOOK that function, or NULL none; what was there has no argument. Python's own
+ * function for this raises an audit event first, in which any code of the program may run,
+ * and refuse: this one runs nothing. */
+void py_compat_set_hook(const struct py_compat *compat, PyThreadState *state,
+                        py_trace_function hook);
+
+/* Whether the thread of STATE has a profile or trace function, on 3.10 and 3.11. Those look
+ * for pending calls before they begin a watched function, again and again while there is
+ * one: a pending call that puts itself off, or that runs Python code while another waits,
+ * keeps that function from ever beginning. */
+bool py_compat_is_watched(const struct py_compat *compat, const PyThreadState *state);
 
 /* Whether the calling thread is in the process's main interpreter. */
 bool py_compat_is_main_interpreter(void);

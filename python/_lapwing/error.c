@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tracer.h"
+
 enum {
     MOST_HELD = 8
 }; /* signals during one piece of our code; more are one too many */
@@ -14,7 +16,6 @@ static struct {
     unsigned count;
     unsigned depth; /* calls of our Python code that run */
     bool is_scheduled;
-    unsigned delays; /* how often raise_held has put itself off */
 } held;
 
 bool py_error_is_main_thread(void)
@@ -151,6 +152,11 @@ bool py_error_is_importing(void)
     return is;
 }
 
+bool py_error_may_wait(void)
+{
+    return !py_compat_is_watched(&py_tracer.compat, PyThreadState_Get());
+}
+
 static void schedule(void);
 
 static int raise_held(void *unused)
@@ -162,12 +168,10 @@ static int raise_held(void *unused)
     if (held.count == 0 || held.depth > 0) /* whoever leaves schedules it again */
         return 0;
     /* The import system swallows what a callback of its own raises. */
-    if (held.delays < PY_MOST_DELAYS && py_error_is_importing()) {
-        held.delays++;
+    if (py_error_may_wait() && py_error_is_importing()) {
         schedule();
         return 0;
     }
-    held.delays = 0;
     error = held.list[0];
     held.count--;
     memmove(held.list, held.list + 1, held.count * sizeof(*held.list));

@@ -26,11 +26,9 @@ void py_error_call(PyObject *callback, PyObject *args);
 /* Whether the calling thread's innermost Python code is the import system's. */
 bool py_error_is_importing(void);
 
-/* How often a pending call may put itself off for that. Nearly always the import is over
- * after a few dozen; but 3.10 and 3.11, where a profile function is set, look for pending
- * calls before they begin a function, again and again while there is one: a call that puts
- * itself off without end would keep that function from ever beginning. */
-#define PY_MOST_DELAYS 10000
+/* Whether a pending call of the calling thread may put itself off until the import is
+ * over (see py_compat_is_watched). */
+bool py_error_may_wait(void);
 
 /* Whether the calling thread is the one that handles signals. */
 bool py_error_is_main_thread(void);

@@ -53,9 +53,9 @@ static void *inner_frame(void *object)
     return offset ? *(void **)((char *)object + offset) : object;
 }
 
-static py_trace_function *thread_hook(PyThreadState *state)
+static py_trace_function thread_hook(const PyThreadState *state)
 {
-    return (py_trace_function *)((char *)state + py_tracer.compat.thread_profile);
+    return py_compat_hook(&py_tracer.compat, state);
 }
 
 /* A quarter of the stack is ours to use; see the head of the file. */
@@ -78,13 +78,7 @@ static void find_stack_limit(void)
 
 static void set_hook(PyThreadState *state, bool on)
 {
-    PyObject *type, *value, *traceback;
-
-    PyErr_Fetch(&type, &value, &traceback);
-    /* An auditing program may refuse it; then the thread goes on unhooked. */
-    if (py_tracer.compat.set_profile(state, on ? profile_hook : NULL, NULL) < 0)
-        PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    py_compat_set_hook(&py_tracer.compat, state, on ? profile_hook : NULL);
 }
 
 static void forget_old_turn(void)
@@ -94,6 +88,7 @@ static void forget_old_turn(void)
     py_thread.hook_turn = hook_turn;
     py_thread.profile_hook = false;
     py_thread.lost_hook = false;
+    py_thread.shut_out = false;
     py_thread.hook_depth = 0;
 }
 
@@ -101,21 +96,33 @@ static void forget_old_turn(void)
  * keeps its place, and Python calls are counted by the evaluation function. */
 static bool hook_this_thread(PyThreadState *state)
 {
-    if (*thread_hook(state) != NULL && *thread_hook(state) != profile_hook) {
-        py_tracer_count_lost(LW_LOST_HOOKED);
+    if (thread_hook(state) != NULL && thread_hook(state) != profile_hook) {
         hook_is_contested = true;
         return false;
     }
     set_hook(state, true);
     if (!py_thread.has_limits)
         find_stack_limit();
-    py_thread.profile_hook = *thread_hook(state) == profile_hook;
-    return py_thread.profile_hook;
+    py_thread.profile_hook = true;
+    py_thread.shut_out = false;
+    return true;
+}
+
+/* What only the hook sees is not counted in this thread: builtins, and on early 3.11 what
+ * passes the evaluation function by. */
+static void count_shut_out(void)
+{
+    if (py_thread.shut_out)
+        return;
+    py_thread.shut_out = true;
+    py_tracer_count_lost(PY_RECORDS_C_CALLS, LW_LOST_HOOKED);
+    if (must_hook)
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_GETITEM);
 }
 
 static void unhook_this_thread(PyThreadState *state)
 {
-    if (*thread_hook(state) == profile_hook)
+    if (thread_hook(state) == profile_hook)
         set_hook(state, false);
     py_thread.profile_hook = false;
     py_thread.hook_depth = 0;
@@ -159,10 +166,10 @@ static void hook_other_threads(PyThreadState *state)
     bool was_contested = hook_is_contested;
 
     for (; other; other = py_tracer.compat.next_thread(other)) {
-        if (*thread_hook(other) == NULL) {
+        if (thread_hook(other) == NULL) {
             set_hook(other, true);
             py_tracer.only_epoch++;
-        } else if (*thread_hook(other) != profile_hook) {
+        } else if (thread_hook(other) != profile_hook) {
             hook_is_contested = true;
         }
     }
@@ -277,13 +284,15 @@ static inline bool stack_is_short(void)
 }
 
 /* Let the profile hook count in all threads and Python calls be inlined again, while
- * FRAME runs. */
+ * FRAME runs. Where the program has a profile function of its own in this thread, nobody
+ * counts in it meanwhile: with our evaluation function under each call the stack would not
+ * last. */
 static PyObject *eval_deep(PyThreadState *state, void *frame, int throwing)
 {
     PyObject *result;
 
     if (!hook_this_thread(state))
-        return previous(state, frame, throwing);
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_DEEP);
     deep_threads++;
     choose_eval(state);
     hook_other_threads(state);
@@ -305,7 +314,9 @@ static void lose_hook(void)
     const struct py_function_slot *slot;
 
     if (py_thread.profile_hook)
-        py_tracer_count_lost(LW_LOST_HOOKED);
+        count_shut_out();
+    if (py_thread.profile_hook && !hook_everything)
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_DEEP);
     py_thread.profile_hook = false;
     py_thread.lost_hook = true;
     py_thread.only_epoch = 0;
@@ -335,7 +346,7 @@ static enum verdict begin_slowly(PyThreadState *state,
     if (!py_thread.has_limits)
         find_stack_limit();
     forget_old_turn();
-    if (*thread_hook(state) == profile_hook) {
+    if (thread_hook(state) == profile_hook) {
         py_thread.profile_hook = true;
         return stack_is_short() ? DEEP : PASSED;
     }
@@ -346,6 +357,8 @@ static enum verdict begin_slowly(PyThreadState *state,
             new_threads--;
         choose_eval(state);
         return PASSED;
+    } else if (hook_everything) {
+        count_shut_out();
     }
     if (stack_is_short())
         return DEEP;
@@ -493,8 +506,9 @@ bool py_eval_start(bool c_calls)
     hook_everything = c_calls || must_hook;
     forget_old_turn();
     if (hook_everything && py_tracer.active) {
-        if (*thread_hook(state) != profile_hook)
-            hook_this_thread(state);
+        py_thread.shut_out = false; /* the one that begins is to be told too */
+        if (thread_hook(state) != profile_hook && !hook_this_thread(state))
+            count_shut_out();
         hook_other_threads(state);
     }
     choose_eval(state);
@@ -512,7 +526,7 @@ void py_eval_stop(void)
     hook_is_contested = false;
     new_threads = 0;
     for (; other; other = py_tracer.compat.next_thread(other))
-        if (*thread_hook(other) == profile_hook)
+        if (thread_hook(other) == profile_hook)
             set_hook(other, false);
     hook_turn++;
     choose_eval(state);

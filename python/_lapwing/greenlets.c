@@ -204,7 +204,7 @@ static void hook(PyObject *module)
                 hook_api(capsule, (PyTypeObject *)type);
     if (!is_hooked) {
         py_patch_undo(PY_PATCH_GREENLETS);
-        py_tracer_count_lost(LW_LOST_MISMATCH);
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_MISMATCH);
     }
     Py_XDECREF(type);
     Py_XDECREF(capsule);

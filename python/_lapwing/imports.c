@@ -24,7 +24,6 @@ static unsigned count;
 static PyInterpreterState *interpreter; /* the only one that we look at */
 static union py_method original;        /* of _imp.release_lock */
 static bool is_scheduled;
-static unsigned delays; /* how often tell_later has put itself off */
 
 /* Whether FRAME runs the top level of the module with NAMES. */
 static bool is_top_level(PyObject *frame, PyObject *names)
@@ -125,12 +124,10 @@ static int tell_later(void *unused)
 {
     (void)unused;
     is_scheduled = false;
-    if (count > 0 && delays < PY_MOST_DELAYS && py_error_is_importing()) {
-        delays++;
+    if (count > 0 && py_error_may_wait() && py_error_is_importing()) {
         is_scheduled = Py_AddPendingCall(tell_later, NULL) == 0;
         return 0;
     }
-    delays = 0;
     tell_all();
     return 0;
 }
@@ -143,7 +140,7 @@ static PyObject *release_lock(PyObject *self, PyObject *unused)
         find_imported(&module) == count)
         return result;
     Py_DECREF(module);
-    if (py_error_is_main_thread())
+    if (py_error_is_main_thread() && py_error_may_wait())
         is_scheduled = Py_AddPendingCall(tell_later, NULL) == 0;
     else
         tell_all();

@@ -231,6 +231,11 @@ bool py_monitoring_start(bool c_calls)
     return !PyErr_Occurred() && py_tool_id_take(callbacks, bits, EVENT_COUNT, mask);
 }
 
+bool py_monitoring_is_deaf(void)
+{
+    return !py_tool_id_is_held();
+}
+
 void py_monitoring_stop(void)
 {
     py_tool_id_give_up();

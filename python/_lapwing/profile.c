@@ -14,12 +14,12 @@ struct calls {
     int builtins;
 };
 
-static bool make_region(struct calls *calls)
+static bool make_region(struct lw_region *region)
 {
     struct lw_region_options options = { .flags = LW_AGENT_CALLS,
                                          .use_tsc = py_tracer.use_tsc };
 
-    if (lw_region_create(&calls->collector.region, &options))
+    if (lw_region_create(region, &options))
         return true;
     PyErr_SetFromErrno(PyExc_MemoryError);
     return false;
@@ -40,7 +40,7 @@ static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     calls->builtins = true;
     calls->collector.lane = -1;
     calls->collector.region.fd = -1;
-    if (!make_region(calls))
+    if (!make_region(&calls->collector.region))
         Py_CLEAR(calls);
     return (PyObject *)calls;
 }
@@ -155,12 +155,15 @@ static PyObject *calls_clear(PyObject *self, PyObject *unused)
 {
     struct calls *calls = (struct calls *)self;
     bool was_on = calls->collector.lane >= 0;
+    struct lw_region empty;
 
     (void)unused;
-    if (refuse_in_timer(calls, "clear"))
+    /* Made first: where there is no memory for it, all stays as it is. */
+    if (refuse_in_timer(calls, "clear") || !make_region(&empty))
         return NULL;
     py_collector_release(&calls->collector);
-    if (!make_region(calls) || (was_on && !py_collector_start(&calls->collector)))
+    calls->collector.region = empty;
+    if (was_on && !py_collector_start(&calls->collector))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -241,10 +244,10 @@ static PyObject *calls_totals(PyObject *self, PyObject *unused)
 static PyObject *calls_take_losses(PyObject *self, PyObject *unused)
 {
     struct lw_agent_header *header = ((struct calls *)self)->collector.region.header;
-    PyObject *losses = PyList_New(LW_LOST_NAMES + 1);
+    PyObject *losses = PyList_New(LW_LOSS_COUNT);
 
     (void)unused;
-    for (int cause = 0; losses && cause <= LW_LOST_NAMES; cause++) {
+    for (int cause = 0; losses && cause < LW_LOSS_COUNT; cause++) {
         PyObject *count =
             PyLong_FromUnsignedLongLong(atomic_exchange(&header->lost[cause], 0));
 

@@ -11,8 +11,8 @@ static const int ids[] = { 5, 4, 3, 1, 0, 2 };
 
 enum { IDS = sizeof(ids) / sizeof(*ids) };
 
-static int held = -1;
-static bool is_wanted;   /* between taking and giving up */
+static int held = -1;    /* -1: none, also while the program has all of them */
+static bool is_wanted;   /* between taking and giving up: ours is one that is free */
 static bool is_own_call; /* of sys.monitoring: not the program's */
 static struct {
     PyObject *const *callbacks; /* the caller's */
@@ -97,14 +97,27 @@ static void renew_opcode_events(void)
 
 /* ---- one id ---------------------------------------------------------------------- */
 
-/* Have ID call our callbacks, or nobody. */
-static bool set_callbacks(int id, bool on)
+/* Have ID call our callbacks. */
+static bool set_callbacks(int id)
 {
     for (int i = 0; i < heard.count; i++)
-        if (!call("register_callback", "(iIO)", id, heard.bits[i],
-                  on ? heard.callbacks[i] : Py_None))
+        if (!call("register_callback", "(iIO)", id, heard.bits[i], heard.callbacks[i]))
             return false;
     return true;
+}
+
+/* Leave ID as it was before it was ours. An audit hook of the program may refuse a step of
+ * it, which is no reason to leave out the others. */
+static void leave(int id)
+{
+    (void)call("set_events", "(ii)", id, 0);
+    PyErr_Clear();
+    for (int i = 0; i < heard.count; i++) {
+        (void)call("register_callback", "(iIO)", id, heard.bits[i], Py_None);
+        PyErr_Clear();
+    }
+    (void)call("free_tool_id", "(i)", id);
+    PyErr_Clear();
 }
 
 /* Take a free id other than BUT. False, with nothing raised: there is none. */
@@ -114,43 +127,44 @@ static bool take(int but)
         if (ids[i] == but)
             continue;
         if (call("use_tool_id", "(is)", ids[i], "lapwing")) {
-            if (set_callbacks(ids[i], true) &&
+            if (set_callbacks(ids[i]) &&
                 call("set_events", "(iI)", ids[i], heard.mask)) {
                 held = ids[i];
                 renew_opcode_events();
                 return true;
             }
             PyErr_Clear();
-            (void)call("free_tool_id", "(i)", ids[i]);
+            leave(ids[i]);
         }
         PyErr_Clear();
     }
     return false;
 }
 
-static void leave(int id)
-{
-    if (!call("set_events", "(ii)", id, 0) || !set_callbacks(id, false) ||
-        !call("free_tool_id", "(i)", id))
-        PyErr_Clear();
-}
-
 /* ---- making way ------------------------------------------------------------------ */
 
-/* The program is about to do something with the id ARGUMENT: it must find it as it would be
- * without us. */
+/* Whether the program asks about our id by ARGUMENT. */
+static bool is_ours(PyObject *argument)
+{
+    bool is = !is_own_call && held >= 0 && PyLong_Check(argument) &&
+              PyLong_AsLong(argument) == held;
+
+    PyErr_Clear(); /* too large a number: the program hears of it itself */
+    return is;
+}
+
+/* The program is about to use the id ARGUMENT: it must find it as it would be without us.
+ * Its audit hooks hear that our callbacks are registered for another, so what only asks is
+ * answered in our place. */
 static void make_way(PyObject *argument)
 {
     int id = held;
 
-    if (is_own_call || id < 0 || !PyLong_Check(argument) ||
-        PyLong_AsLong(argument) != id) {
-        PyErr_Clear(); /* too large a number: the program hears of it itself */
+    if (!is_ours(argument))
         return;
-    }
     held = -1;
     if (!take(id))
-        py_tracer_count_lost(LW_LOST_HOOKED);
+        py_tracer_count_lost(PY_RECORDS_CALLS, LW_LOST_TOOLS);
     leave(id);
 }
 
@@ -167,7 +181,7 @@ static void take_again(void)
 }
 
 static union py_method use_tool_id, free_tool_id, clear_tool_id, get_tool, all_events,
-    register_callback, get_events, set_events, get_local_events, set_local_events;
+    register_callback, get_events, set_events, set_local_events;
 
 static PyObject *on_use_tool_id(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -191,14 +205,6 @@ static PyObject *on_set_events(PyObject *self, PyObject *const *args, Py_ssize_t
     return set_events.plain(self, args, count);
 }
 
-static PyObject *on_get_local_events(PyObject *self, PyObject *const *args,
-                                     Py_ssize_t count)
-{
-    if (count > 0)
-        make_way(args[0]);
-    return get_local_events.plain(self, args, count);
-}
-
 static PyObject *on_set_local_events(PyObject *self, PyObject *const *args,
                                      Py_ssize_t count)
 {
@@ -207,21 +213,23 @@ static PyObject *on_set_local_events(PyObject *self, PyObject *const *args,
     return set_local_events.plain(self, args, count);
 }
 
+/* What is said of an id that nobody has. */
 static PyObject *on_get_tool(PyObject *self, PyObject *id)
 {
-    make_way(id);
+    if (is_ours(id))
+        Py_RETURN_NONE;
     return get_tool.tuple(self, id);
 }
 
 static PyObject *on_get_events(PyObject *self, PyObject *id)
 {
-    make_way(id);
-    return get_events.tuple(self, id);
+    return is_ours(id) ? PyLong_FromLong(0) : get_events.tuple(self, id);
 }
 
 static PyObject *on_clear_tool_id(PyObject *self, PyObject *id)
 {
-    make_way(id);
+    if (is_ours(id))
+        Py_RETURN_NONE;
     return clear_tool_id.tuple(self, id);
 }
 
@@ -253,7 +261,8 @@ static PyObject *on_free_tool_id(PyObject *self, PyObject *id)
 {
     PyObject *result;
 
-    make_way(id);
+    if (is_ours(id))
+        Py_RETURN_NONE;
     result = free_tool_id.tuple(self, id);
     take_again();
     return result;
@@ -300,10 +309,6 @@ static void watch_program(void)
           &register_callback },
         { "get_events", METH_O, { .tuple = on_get_events }, &get_events },
         { "set_events", METH_FASTCALL, { .plain = on_set_events }, &set_events },
-        { "get_local_events",
-          METH_FASTCALL,
-          { .plain = on_get_local_events },
-          &get_local_events },
         { "set_local_events",
           METH_FASTCALL,
           { .plain = on_set_local_events },
@@ -327,25 +332,25 @@ static void watch_program(void)
 bool py_tool_id_take(PyObject *const *callbacks, const uint32_t *bits, int count,
                      uint32_t mask)
 {
-    bool is_same = mask == heard.mask;
-
+    if (held >= 0 && mask != heard.mask && !call("set_events", "(iI)", held, mask))
+        return false;
     heard.callbacks = callbacks;
     heard.bits = bits;
     heard.count = count;
     heard.mask = mask;
-    if (held >= 0)
-        return is_same || call("set_events", "(iI)", held, mask);
-    if (!take(-1)) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "all tool ids of sys.monitoring are taken by other tools");
-        return false;
-    }
     if (!is_wanted) {
         watch_program();
         watch_set_trace();
     }
     is_wanted = true;
+    if (held < 0)
+        (void)take(-1);
     return true;
+}
+
+bool py_tool_id_is_held(void)
+{
+    return held >= 0;
 }
 
 void py_tool_id_give_up(void)

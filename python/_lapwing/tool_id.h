@@ -16,9 +16,11 @@ uint32_t py_tool_id_event(PyObject *events, const char *name);
 
 /* Hear the events of MASK with an id of ours, until it is given up: CALLBACKS[i] is called
  * for BITS[i], COUNT of them, all of which stay the caller's and must live as long. May be
- * called again with another MASK. False with an exception set. */
+ * called again with another MASK. Where the program has all ids, nothing is heard until it
+ * gives one back. False with an exception set: nothing has changed. */
 bool py_tool_id_take(PyObject *const *callbacks, const uint32_t *bits, int count,
                      uint32_t mask);
 void py_tool_id_give_up(void);
+bool py_tool_id_is_held(void); /* false: nothing is heard now */
 
 #endif

@@ -41,11 +41,23 @@ static bool use_hooks(void)
         py_tracer.hooked = false;
         return true;
     }
-    py_tracer.hooked = py_tracer.compat.monitoring ? py_monitoring_start(c_calls)
-                                                   : py_eval_start(c_calls);
-    if (py_tracer.hooked)
-        py_greenlets_watch();
-    return py_tracer.hooked;
+    if (!(py_tracer.compat.monitoring ? py_monitoring_start(c_calls)
+                                      : py_eval_start(c_calls)))
+        return false; /* hooks that are in place stay so */
+    py_tracer.hooked = true;
+    py_greenlets_watch();
+    return true;
+}
+
+/* The same where nobody can be told, and an exception may be on its way. */
+static void use_hooks_quietly(void)
+{
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    (void)use_hooks();
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
 }
 
 /* ---- threads --------------------------------------------------------------------- */
@@ -416,11 +428,10 @@ void py_tracer_leave_function(enum py_records records, void *key)
     }
 }
 
-void py_tracer_count_lost(enum lw_agent_loss cause)
+void py_tracer_count_lost(enum py_records records, enum lw_agent_loss cause)
 {
-    for (unsigned lane = py_tracer_find_lane(0, PY_RECORDS_CALLS);
-         lane < py_tracer.lane_limit;
-         lane = py_tracer_find_lane(lane + 1, PY_RECORDS_CALLS)) {
+    for (unsigned lane = py_tracer_find_lane(0, records); lane < py_tracer.lane_limit;
+         lane = py_tracer_find_lane(lane + 1, records)) {
         struct lw_calls_thread *calls = py_tracer_place(lane);
 
         if (calls)
@@ -491,10 +502,14 @@ bool py_collector_start(struct py_collector *collector)
         if (py_tracer.lanes[lane].collector)
             continue;
         take_lane(collector, lane);
-        if (use_hooks())
-            return true;
-        py_collector_stop(collector);
-        return false;
+        if (!use_hooks()) {
+            py_collector_stop(collector);
+            return false;
+        }
+        if (!collector->marks_only && py_tracer.compat.monitoring &&
+            py_monitoring_is_deaf())
+            lw_region_count_lost(&collector->region, LW_LOST_TOOLS);
+        return true;
     }
     PyErr_Format(PyExc_RuntimeError, "%d profiles are recording already", PY_LANES - 1);
     return false;
@@ -518,12 +533,13 @@ void py_collector_stop(struct py_collector *collector)
     empty_lane(lane);
     pthread_mutex_unlock(&py_tracer.lock);
     collector->lane = -1;
-    (void)use_hooks();
+    use_hooks_quietly();
 }
 
 void py_collector_release(struct py_collector *collector)
 {
-    py_collector_stop(collector);
+    while (collector->lane >= 0) /* another thread may start it while its clock runs */
+        py_collector_stop(collector);
     while (collector->places) {
         struct py_place *place = collector->places;
 

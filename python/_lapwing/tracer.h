@@ -105,6 +105,7 @@ struct py_thread {
     bool only_c;        /* `only` wants builtins too */
     bool profile_hook;  /* the profile hook counts for this thread, not the eval hook */
     bool lost_hook;     /* the program took the profile hook's place; see eval.c */
+    bool shut_out;      /* that it did is counted as a loss */
     bool has_limits;    /* slow_below has been worked out */
     uint8_t name_tries; /* how often its name was looked for */
     uintptr_t
@@ -163,9 +164,11 @@ void py_tracer_before_fork(void);
 void py_tracer_after_fork_parent(void);
 void py_tracer_after_fork_child(void);
 
-/* The hooks of each Python; one of these serves. */
+/* The hooks of each Python; one of these serves. What runs may be started again, with
+ * other C_CALLS. False with an exception set: all is as it was. */
 bool py_monitoring_start(bool c_calls);
 void py_monitoring_stop(void);
+bool py_monitoring_is_deaf(void); /* the program has all tool ids */
 bool py_eval_start(bool c_calls);
 void py_eval_stop(void);
 
@@ -271,7 +274,7 @@ static inline bool py_tracer_is_key(uint32_t function, void *key)
  * it among its callers. */
 void py_tracer_leave_function(enum py_records records, void *key);
 
-/* One loss by CAUSE for the calling thread, in each lane that has it. */
-void py_tracer_count_lost(enum lw_agent_loss cause);
+/* One loss by CAUSE for the calling thread, in each lane that has it and records RECORDS. */
+void py_tracer_count_lost(enum py_records records, enum lw_agent_loss cause);
 
 #endif

@@ -21,12 +21,20 @@ Entry = namedtuple(
 
 ANY_CODE = (lambda: None).__code__
 
-# By cause, as enum lw_agent_loss (src/agent/layout.h) has them.
+# By cause, as enum lw_agent_loss (src/agent/layout.h) has them: those that a Profile
+# can have. tests/live/test_losses.py compares.
+OWN_HOOK = "the program had a profile function of its own: "
 LOSSES = {
-    0: "the call tree was full: {} calls have no callers",
-    2: "{} threads were not counted: there was no place for more",
+    0: "the call tree was full: {} calls have no callers",  # LW_LOST_NODES
+    2: "{} threads were not counted: there was no place for more",  # LW_LOST_THREADS
+    # LW_LOST_MISMATCH
     4: "{} returns fitted no call: calls around them may be out of place",
-    5: "builtins were not counted while the program had a profile function of its own",
+    5: OWN_HOOK + "builtins were not counted meanwhile",  # LW_LOST_HOOKED
+    # LW_LOST_TOOLS
+    9: "the program had all tool ids of sys.monitoring: no call was counted meanwhile",
+    10: OWN_HOOK + "the calls of a deep recursion were not counted",  # LW_LOST_DEEP
+    # LW_LOST_GETITEM
+    11: OWN_HOOK + "a[i] that called a __getitem__ was not counted meanwhile",
 }
 
 

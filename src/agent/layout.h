@@ -98,7 +98,10 @@ enum lw_agent_loss {
     LW_LOST_NAMES = 6,     /* names dropped: the name log was full */
     LW_LOST_ROOM = 7,      /* spans and marks dropped: the ring could not be mapped */
     LW_LOST_FORKS = 8,     /* forked processes that could not be recorded */
-    LW_LOSS_COUNT = 16,    /* room to grow without a new version */
+    LW_LOST_TOOLS = 9,     /* times the program had all tool ids of sys.monitoring */
+    LW_LOST_DEEP = 10, /* times a deep recursion ran under its own profile function */
+    LW_LOST_GETITEM = 11, /* as LW_LOST_HOOKED, of a[i] on early 3.11 */
+    LW_LOSS_COUNT = 16,   /* room to grow without a new version */
 };
 
 enum lw_agent_clock {

@@ -25,6 +25,15 @@ static const struct {
     [LW_LOST_FORKS] = { "forked, but the recorder was stopped or busy, or memory or "
                         "descriptors ran out",
                         "processes" },
+    [LW_LOST_TOOLS] = { "the program had all tool ids of sys.monitoring, and no call was "
+                        "counted meanwhile",
+                        "times" },
+    [LW_LOST_DEEP] = { "deep recursion under the program's own profile function, whose calls "
+                       "were not counted",
+                       "times" },
+    [LW_LOST_GETITEM] = { "the program's own profile function shut ours out, which alone "
+                          "sees a[i] call a __getitem__",
+                          "times" },
     [LW_LOST_ROOM] = { "no address space for a ring (ulimit -v)", "spans" },
 };
 

@@ -220,3 +220,31 @@ def test_python_dash_m_takes_what_cprofile_takes(python: str, tmp_path: Path) ->
     unwritable = run("-o", "/nonexistent/x.prof", "prog.py", "1", "0")
     assert unwritable.returncode == 1
     assert unwritable.stderr.startswith("lapwing: /nonexistent/x.prof: No such file")
+
+
+CLEAR = """
+import lapwing, resource
+def leaf(): pass
+def count(p):
+    return [e.callcount for e in p.getstats() if e.code is leaf.__code__]
+p = lapwing.Profile()
+with p: leaf()
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+for _ in range(2):
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 20, hard))
+    try: p.clear()
+    except MemoryError: failed = True
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    print(failed, count(p))
+    p.enable()
+leaf(); p.disable()
+print(count(p))
+p.create_stats(); p.clear(); print(count(p))
+"""
+
+
+def test_a_profile_that_could_not_be_cleared_is_as_it_was(
+    python: str, tmp_path: Path
+) -> None:
+    shown = run_code(python, CLEAR, tmp_path)
+    assert shown == "True [1]\nTrue [1]\n[2]\n[]\n"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pythons import interpreter
 from recording import counts_in, run, view
 
 PROGRAM = """
@@ -119,3 +120,38 @@ def test_uv_run(lapwing: str, script: str, tmp_path: Path) -> None:
     done = run(lapwing, words, tmp_path, env=environment)
     assert done.stdout == "500500\n"
     assert counts_in(lapwing, tmp_path, "prog.py")["leaf"] == (2000, 2000)
+
+
+IMPORTS_WATCHED = """
+import cProfile, sys
+def ignore(*_): pass
+how = sys.argv[1]
+if how == "cProfile":
+    profile = cProfile.Profile(); profile.enable()
+elif how == "setprofile":
+    sys.setprofile(ignore)
+elif how == "settrace":
+    sys.settrace(lambda *_: None)
+from torch import nn
+print(nn)
+"""
+
+
+@pytest.mark.parametrize("how", ["cProfile", "setprofile", "settrace", "nothing"])
+@pytest.mark.parametrize("mode", [[], ["--calls"], ["--calls", "--c-calls"]])
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.13"])
+def test_an_import_that_we_wait_for_ends_whoever_watches(
+    lapwing: str, tmp_path: Path, version: str, mode: list[str], how: str
+) -> None:
+    """Pending calls that put themselves off are looked at for ever by a watched 3.11."""
+    (tmp_path / "torch.py").write_text("nn = 'a module of that name'\n")
+    (tmp_path / "program.py").write_text(IMPORTS_WATCHED)
+    program = [interpreter(version), "program.py", how]
+    done = subprocess.run(
+        [lapwing, "run", "-q", *mode, "-o", "x.lap", "--", *program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "a module of that name\n"), done.stderr

@@ -55,7 +55,8 @@ with warnings.catch_warnings(record=True) as said:
     print(count(p))
 hook = not hasattr(sys, "monitoring")
 assert [str(w.message) for w in said] == hook * [
-    "builtins were not counted while the program had a profile function of its own"
+    "the program had a profile function of its own: "
+    "builtins were not counted meanwhile"
 ], said
 """
     )
