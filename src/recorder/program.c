@@ -158,6 +158,31 @@ static void become(const struct lw_program *program, const char *file,
     execve(file, argv, environment);
 }
 
+/* Note what came before the program was there to get its own: a group that is ended, or
+ * Ctrl-C, while we are starting. What only stops or resizes a terminal's job is not of
+ * the program. */
+static void read_early(struct lw_program *program)
+{
+    static const int others[] = {
+        SIGCHLD, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH
+    };
+    struct signalfd_siginfo info;
+
+    sigemptyset(&program->early);
+    while (read(program->signal_fd, &info, sizeof(info)) == sizeof(info))
+        sigaddset(&program->early, (int)info.ssi_signo);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        sigdelset(&program->early, others[i]);
+}
+
+static void pass_early(struct lw_program *program)
+{
+    for (int signal = 1; signal <= SIGRTMAX; signal++)
+        if (sigismember(&program->early, signal) == 1)
+            kill(program->pid, signal);
+    sigemptyset(&program->early);
+}
+
 /* Start FILE; 0 or the errno of exec, which comes back through a pipe that a successful
  * exec closes. Not posix_spawn(): glibc's leaves the program two signals ignored. */
 static int spawn(struct lw_program *program, const char *file, char *const *argv,
@@ -171,6 +196,7 @@ static int spawn(struct lw_program *program, const char *file, char *const *argv
     }
     if (pipe2(ends, O_CLOEXEC) != 0)
         return errno;
+    read_early(program);
     program->pid = fork();
     if (program->pid == 0) {
         become(program, file, argv, environment);
@@ -189,6 +215,8 @@ static int spawn(struct lw_program *program, const char *file, char *const *argv
             continue;
     }
     close(ends[0]);
+    if (problem == 0)
+        pass_early(program);
     return problem;
 }
 

@@ -42,6 +42,7 @@ struct lw_program {
     size_t held_count;
     struct lw_held_signal seen[LW_PROGRAM_HELD_MOST]; /* the witness's, the last ones */
     size_t seen_count;                                /* ever */
+    sigset_t early;    /* signals that came before there was a program */
     sigset_t no_kill;  /* signals that must not kill us, and that the program shall have
                          as they were; see lw_program_init() */
     sigset_t old_mask; /* ours before */

@@ -216,6 +216,8 @@ static bool has_slept_on(const struct lw_native_thread *thread,
     if (thread->slept_runs == 0 || !lw_os_runs(thread->runs_fd, &runs) ||
         runs != thread->slept_runs)
         return false;
+    if (thread->python != (python ? python->number : 0))
+        return false;
     return !python || (python->has_stack && !python->walk.is_moving &&
                        python->walk.count == thread->slept_frames);
 }
@@ -281,6 +283,7 @@ static void sample_thread(struct lw_native *native, struct lw_target *target,
 
     thread->has_python = python != NULL;
     thread->is_same = has_slept_on(thread, python);
+    thread->python = python ? python->number : 0;
     if (thread->is_same)
         return;
     thread->has_stack = false;
@@ -312,5 +315,6 @@ const struct lw_merged *lw_native_of(const struct lw_native *native,
 {
     const struct lw_native_thread *found = find_thread(native, (pid_t)thread->tid);
 
-    return found && found->has_stack ? &found->merged : NULL;
+    return found && found->has_stack && found->python == thread->number ? &found->merged
+                                                                        : NULL;
 }

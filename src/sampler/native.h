@@ -31,6 +31,9 @@ struct lw_native_thread {
     struct lw_registers woken;     /* as they were when it was woken to be stopped */
     struct lw_unwound unwound;
     struct lw_merged merged; /* the result */
+    uint32_t
+        python; /* number of the thread whose Python frames it has; 0: none. A thread
+                        of several interpreters is several of the target's, with one tid */
 
     /* Of the last sample. */
     uint8_t state;   /* enum lw_sample_state */

@@ -256,3 +256,34 @@ def test_torch_and_its_threads_show_what_they_do() -> None:
     others = [s for tid, s in found if tid != main]
     assert any("libgomp" in s or "libtorch_cpu" in s for s in others), others
     assert sampled.counts["mismatched"] <= 0.01 * sampled.counts["stacks"]
+
+
+SUBINTERPRETER = """
+try:
+    import _interpreters as interpreters
+    run = interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    run = interpreters.run_string
+run(interpreters.create(), '''
+import time
+t = time.time()
+while time.time() - t < 0.7: pass
+''')
+"""
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.13"])
+def test_a_thread_in_a_subinterpreter_is_sampled(
+    lapwing: str, tmp_path: Path, version: str
+) -> None:
+    """It is one of the kernel's, and two of Python's."""
+    for number in range(3):
+        words = ["run", "--native", "-o", f"{number}.lap", "--no-summary", "--"]
+        done = subprocess.run(
+            [lapwing, *words, interpreter(version), "-c", SUBINTERPRETER],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr

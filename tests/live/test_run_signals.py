@@ -6,6 +6,7 @@ import ctypes
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -130,6 +131,7 @@ def test_a_signal_to_every_process_of_a_job_reaches_the_program_once(
 ) -> None:
     took = 1.0
     while took > 0.005:  # on a busy machine we stood still between two of them
+        shutil.rmtree(tmp_path / "x.lap", ignore_errors=True)
         program, pid = start_counting(command(lapwing, python, tmp_path, COUNTS))
         processes = members(program.pid)
         start = time.monotonic()
@@ -415,3 +417,20 @@ def test_children_that_outlive_the_program_are_said(
         (tmp_path / "go").touch()
     assert done.returncode == 2
     assert "still running when the recording ended (2 processes)" in done.stderr
+
+
+def test_a_signal_that_comes_while_we_start_is_the_programs(
+    lapwing: str, tmp_path: Path
+) -> None:
+    """Ctrl-C, or a job that is ended: its program was not there to get its own."""
+    for name in ("SIGTERM", "SIGINT"):
+        program = subprocess.Popen(
+            [lapwing, "run", "-q", "-o", f"{name}.lap", "--", "sleep", "60"],
+            cwd=tmp_path,
+            start_new_session=True,
+        )
+        children = Path(f"/proc/{program.pid}/task/{program.pid}/children")
+        while not children.read_text().split():  # the first is not the program
+            pass
+        os.killpg(program.pid, getattr(signal, name))
+        assert program.wait(30) == -getattr(signal, name)
