@@ -313,21 +313,30 @@ static bool print_in_style(const struct request *request,
     }
 }
 
-static bool answer(const struct request *request, const struct lw_query *query,
+static bool answer(const struct request *request, struct lw_query *query,
                    struct lw_buf *out, struct lw_error *err)
 {
     struct lw_profile part = { 0 };
     struct lw_profile *profile;
-    struct lw_buf head;
+    struct lw_buf head, report;
     bool done = false;
 
     lw_buf_init(&head, 0);
+    lw_buf_init(&report, 0);
     profile = lw_profiles_open(request->profiles, request->profile_count,
                                lw_analysis_want(request->view, query), &head, err);
-    if (profile && lw_states_take(&part, profile, query->states, err))
-        done = print_in_style(request, &part, query, &head, out, err);
+    if (profile) {
+        lw_profiles_add_report(&report, request->profiles, request->profile_count,
+                               profile);
+        lw_buf_add_char(&report, '\0');
+        query->report = report.bytes;
+        done = lw_buf_check(&report, err) &&
+               lw_states_take(&part, profile, query->states, err) &&
+               print_in_style(request, &part, query, &head, out, err);
+    }
     lw_states_release(&part);
     lw_profile_free(profile);
+    lw_buf_release(&report);
     lw_buf_release(&head);
     return done;
 }
@@ -344,7 +353,7 @@ static bool compare_profiles(const struct request *request,
                : lw_diff_run(before, after, query, table, err);
 }
 
-static bool answer_pair(const struct request *request, const struct lw_query *query,
+static bool answer_pair(const struct request *request, struct lw_query *query,
                         struct lw_buf *out, struct lw_error *err)
 {
     unsigned want = lw_analysis_want(request->view, query);

@@ -113,7 +113,7 @@ static bool ask_view(const struct lw_profile *profile, const struct lw_analysis 
         lw_shell_set_order(order, &query);
     query.strip = order->strip;
     query.how_strip = LW_STRIP_ADD;
-    query.in_shell = true;
+    query.report = "";
     done =
         lw_view_args_ask(&args, view, parsed->operands, (size_t)parsed->operand_count,
                          LW_USUAL_ORDER | LW_USUAL_ROWS, &query, err) &&

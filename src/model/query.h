@@ -96,7 +96,9 @@ struct lw_query {
     const char *range; /* only the time of this range: "ProfilerStep#7", or "Step@2" for
                           the third whose name holds "Step"; NULL: all. Borrowed */
 
-    bool in_shell; /* a hint says what to type there, not a command line */
+    /* What a hint writes before the name of a view of this profile: "lapwing report " and
+     * the name by which it was opened; in the shell nothing. Borrowed. */
+    const char *report;
 
     /* For trees */
     double min_share;   /* rows with less of the whole are left out */
