@@ -108,23 +108,39 @@ void lw_guess_word(const char *view, const char *word, struct lw_error *err)
                 view, word);
 }
 
+static const char *near_view_of(const struct lw_table_unmatched *un)
+{
+    return un->word ? near_view(un->word) : NULL;
+}
+
 bool lw_guess_check(const struct lw_table *table, bool has_view, struct lw_error *err)
 {
     const struct lw_table_unmatched *un = &table->unmatched;
-    const char *near = un->word ? near_view(un->word) : NULL;
+    /* Without a view the word may have been anything: the command line is wrong. */
+    enum lw_error_code code = has_view ? LW_ERR_UNSUPPORTED : LW_ERR_USAGE;
+    const char *near = near_view_of(un);
 
-    if (!un->word)
+    if (!un->noun)
         return true;
+    if (!un->word)
+        return lw_fail(err, LW_ERR_UNSUPPORTED,
+                       "no %s is left by all the restrictions together", un->noun);
     if (near)
-        return lw_fail(err, LW_ERR_USAGE,
-                       "no %s matches '%s'; did you mean the view '%s'?", un->noun,
-                       un->word, near);
+        return lw_fail(err, code, "no %s matches '%s'; did you mean the view '%s'?",
+                       un->noun, un->word, near);
     if (un->nearest)
-        return lw_fail(err, LW_ERR_USAGE, "no %s matches '%s'; did you mean '%s'?",
-                       un->noun, un->word, un->nearest);
-    return has_view ||
-           lw_fail(err, LW_ERR_USAGE,
+        return lw_fail(err, code, "no %s matches '%s'; did you mean '%s'?", un->noun,
+                       un->word, un->nearest);
+    if (has_view)
+        return lw_fail(err, code, "no %s matches '%s'", un->noun, un->word);
+    return lw_fail(err, code,
                    "no %s matches '%s', and it is neither a view, a run nor a file; "
                    "'lapwing report --help' lists the views",
                    un->noun, un->word);
+}
+
+bool lw_guess_near(const struct lw_table *table, struct lw_error *err)
+{
+    return !(near_view_of(&table->unmatched) || table->unmatched.nearest) ||
+           lw_guess_check(table, true, err);
 }

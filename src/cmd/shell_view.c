@@ -83,7 +83,7 @@ static bool print_view(const struct lw_profile *profile, const struct lw_analysi
 
     lw_buf_init(&out, 0);
     done = lw_analysis_run(view, profile, query, &table, err) &&
-           lw_guess_check(&table, true, err) && lw_table_check(&table, err);
+           lw_guess_near(&table, err) && lw_table_check(&table, err);
     if (done) {
         lw_render_text(&table, &options, &out);
         done = lw_buf_check(&out, err);
