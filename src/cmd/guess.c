@@ -35,6 +35,55 @@ static const char *near_command(const char *word)
     return near.name;
 }
 
+/* The words of other tools, and of other commands of our own. */
+static const struct lw_habit words[] = {
+    { "delete", "runs rm" },
+    { "diff", "report --diff A B" },
+    { "flame", "export -o x.svg" },
+    { "flamegraph", "export -o x.svg" },
+    { "list", "runs" },
+    { "ls", "runs" },
+    { "remove", "runs rm" },
+    { "rm", "runs rm" },
+    { "show", "report" },
+    { "stats", "report functions" },
+    { "view", "report" },
+    { NULL, NULL },
+};
+
+static const char *instead_of(const char *word)
+{
+    for (const struct lw_habit *habit = words; habit->option; habit++)
+        if (strcmp(habit->option, word) == 0)
+            return habit->instead;
+    return NULL;
+}
+
+/* Is WORD one with which people start Python? Other programs on PATH are not meant: rm and
+ * ls would do something else than what was asked for. */
+static bool starts_python(const char *word)
+{
+    static const char *const starters[] = {
+        "accelerate", "composer",   "conda",   "deepspeed", "env",     "fabric",
+        "hatch",      "horovodrun", "ipython", "ipython3",  "jupyter", "mpiexec",
+        "mpirun",     "pdm",        "pipenv",  "pixi",      "poetry",  "pytest",
+        "ray",        "rye",        "srun",    "torchrun",  "tox",     "uv",
+    };
+
+    if (lw_text_starts(word, "python") || lw_text_starts(word, "pypy") ||
+        lw_text_ends(word, ".sh"))
+        return true;
+    for (size_t i = 0; i < sizeof(starters) / sizeof(starters[0]); i++)
+        if (strcmp(starters[i], word) == 0)
+            return true;
+    return false;
+}
+
+static bool is_script(const char *word)
+{
+    return strchr(word, '/') && !lw_file_is_folder(word) && access(word, X_OK) == 0;
+}
+
 /* Is WORD a program that a shell would find? */
 static bool is_on_path(const char *word)
 {
@@ -75,11 +124,13 @@ void lw_guess_command(const char *word, struct lw_error *err)
     const char *before = command_for(word);
     const char *meant = word;
 
+    if (!before && (meant = instead_of(word)))
+        before = "";
     if (!before && (meant = near_command(word)))
         before = "";
     if (!before && (meant = near_view(word)))
         before = "report";
-    if (!before && is_on_path(word)) {
+    if (!before && (is_script(word) || (starts_python(word) && is_on_path(word)))) {
         before = "run";
         meant = word;
     }
