@@ -93,9 +93,11 @@ void lw_attach_say_others(const struct lw_afterwards *after,
     if (family->others_count > 0)
         lw_afterwards_sayf(
             after,
-            "%zu of the processes below are of other users and left out; "
-            "--all-users takes them",
-            family->others_count);
+            "%zu of the processes below %s of other users and left out; %s--all-users "
+            "takes %s",
+            family->others_count, family->others_count == 1 ? "is" : "are",
+            geteuid() == 0 ? "" : "sudo with ",
+            family->others_count == 1 ? "it" : "them");
 }
 
 /* Follow the process that WORD names. */
