@@ -444,8 +444,8 @@ static bool put_out(const struct request *request, const struct lw_buf *out,
     if (output)
         return lw_file_replace(output, out->bytes, out->len, err);
     if (request->pager)
-        return lw_pager_show(request->pager, out, err);
-    if (out->len > 0)                            /* pstats may have nothing to say */
+        lw_pager_show(request->pager, out);
+    else if (out->len > 0)                            /* pstats may have nothing to say */
         fwrite(out->bytes, 1, out->len, stdout); /* main() sees whether it got out */
     return true;
 }

@@ -89,7 +89,7 @@ static bool print_view(const struct lw_profile *profile, const struct lw_analysi
         done = lw_buf_check(&out, err);
     }
     if (done && pager)
-        done = lw_pager_show(pager, &out, err);
+        lw_pager_show(pager, &out);
     else if (done)
         fwrite(out.bytes, 1, out.len, stdout);
     lw_table_release(&table);
