@@ -45,7 +45,7 @@ complete -c lapwing -n '__fish_seen_subcommand_from pack' -s o -l output -r -F -
 complete -c lapwing -n '__fish_seen_subcommand_from pack' -l in -x -a '' -d 'look for RUN in FOLDER, not .lapwing/runs'
 
 complete -c lapwing -f -n __fish_use_subcommand -a report -d 'print what a profile says: summary, functions, callers, tree ...'
-complete -c lapwing -n '__fish_seen_subcommand_from report' -s s -l sort -x -a 'calls ncalls cumtime cumulative filename line module name nfl pcalls stdname time tottime' -d 'sort by KEY: calls, cumulative (total), file, line, module, name, nfl, pcalls, stdname or time (self); pstats'\'' abbreviations work; again for equal ones. Views of a torch trace: by one of their columns'
+complete -c lapwing -n '__fish_seen_subcommand_from report' -s s -l sort -x -a 'calls ncalls cumtime cumulative filename line module name nfl pcalls stdname time tottime' -d 'sort by KEY: calls, cumulative (total), file, line, module, name, nfl, pcalls, samples, stdname or time (self); pstats'\'' abbreviations work; again for equal ones. Views of a torch trace: by one of their columns'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -s r -l reverse -d 'turn the order round'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -s m -l mine -d 'only your own code: under the project'\''s folder, but no installed package, virtualenv or builtin'
 complete -c lapwing -n '__fish_seen_subcommand_from report' -l match -x -a '' -d 'only functions whose file:line(name) matches'

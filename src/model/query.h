@@ -21,6 +21,7 @@ enum lw_sort_field {
     LW_SORT_LINE,
     LW_SORT_NAME,
     LW_SORT_TEXT, /* "file:line(name)" */
+    LW_SORT_SAMPLES,
 };
 
 struct lw_sort_key {
@@ -152,7 +153,8 @@ struct lw_selection {
 bool lw_query_select(const struct lw_query *query, const struct lw_callgraph *graph,
                      struct lw_selection *selection, struct lw_error *err)
     LW_MUST_CHECK;
-/* Put the functions in the order of the query's keys; equal ones stay as they are. */
+/* Put the functions in the order of the query's keys; equal ones stay as they are. A key
+ * that GRAPH has no numbers for is LW_ERR_USAGE. */
 bool lw_selection_sort(struct lw_selection *selection, const struct lw_query *query,
                        const struct lw_callgraph *graph, struct lw_error *err)
     LW_MUST_CHECK;
