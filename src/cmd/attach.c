@@ -93,10 +93,9 @@ void lw_attach_say_others(const struct lw_afterwards *after,
 {
     if (family->others_count > 0)
         lw_afterwards_sayf(
-            after,
-            "%zu of the processes below %s of other users and left out; %s--all-users "
-            "takes %s",
-            family->others_count, family->others_count == 1 ? "is" : "are",
+            after, "%zu of the processes below %s and left out; %s--all-users takes %s",
+            family->others_count,
+            family->others_count == 1 ? "is another user's" : "are other users'",
             geteuid() == 0 ? "" : "sudo with ",
             family->others_count == 1 ? "it" : "them");
 }
