@@ -398,7 +398,7 @@ static bool ask(struct lw_advice *advice, struct lw_error *err)
 
 /* "Call log_metrics a tenth as often, ... (train.py:27): gains 18 to 25 %" */
 static void note_first(const struct lw_advice *advice, const struct lw_finding *first,
-                       const char *report, struct lw_table *table)
+                       struct lw_table *table)
 {
     struct lw_buf text;
 
@@ -415,13 +415,13 @@ static void note_first(const struct lw_advice *advice, const struct lw_finding *
         add_gain(&text, first);
     }
     lw_table_note(table, "Advice: %s; '%sadvice' says why.",
-                  lw_analysis_text(table, &text), report);
+                  lw_analysis_text(table, &text), advice->query->report);
     lw_buf_release(&text);
 }
 
 bool lw_advice_note_first(const struct lw_profile *profile,
-                          const struct lw_query *query, const char *report,
-                          struct lw_table *table, struct lw_error *err)
+                          const struct lw_query *query, struct lw_table *table,
+                          struct lw_error *err)
 {
     const struct lw_finding **sorted = NULL;
     struct lw_advice advice;
@@ -429,7 +429,7 @@ bool lw_advice_note_first(const struct lw_profile *profile,
                 (sorted = sort_findings(&advice, err));
 
     if (done && advice.count > 0)
-        note_first(&advice, sorted[0], report, table);
+        note_first(&advice, sorted[0], table);
     lw_free(sorted);
     advice_release(&advice);
     return done;

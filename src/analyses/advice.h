@@ -74,10 +74,10 @@ bool lw_advice_add(struct lw_advice *advice, const struct lw_finding *finding,
                    struct lw_error *err) LW_MUST_CHECK;
 
 /* Add a note to TABLE with the first finding that PROFILE, as far as it was read, gives;
- * none: no note. REPORT is what to type before the name of a view. */
+ * none: no note. */
 bool lw_advice_note_first(const struct lw_profile *profile,
-                          const struct lw_query *query, const char *report,
-                          struct lw_table *table, struct lw_error *err) LW_MUST_CHECK;
+                          const struct lw_query *query, struct lw_table *table,
+                          struct lw_error *err) LW_MUST_CHECK;
 
 #define LW_ADVICE_RULE(name) extern const struct lw_advice_rule lw_advice_rule_##name;
 #include "analyses/advice_rules.def"

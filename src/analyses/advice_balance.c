@@ -95,9 +95,10 @@ static void describe(const struct looking *l, const struct group *group,
     const struct lw_step_worker *worker = group->one->worker;
 
     lw_steps_add_who(&l->advice->steps, l->track, out);
-    lw_buf_addf(
-        out, "%sworker %" PRIu64 " made %" PRIu64 " batches in ", out->len ? ": " : "",
-        l->advice->profile->processes[worker->process].pid, group->one->batches);
+    lw_buf_addf(out, "%sworker %" PRIu64 " made %" PRIu64 " batch%s in ",
+                out->len ? ": " : "",
+                l->advice->profile->processes[worker->process].pid, group->one->batches,
+                group->one->batches == 1 ? "" : "es");
     lw_units_add_ns(out, (int64_t)batch_ns(group));
     lw_buf_addf(out, " each, the %zu beside it %.3g on average in ", group->others,
                 (double)group->batches / (double)group->others);

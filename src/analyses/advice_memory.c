@@ -21,11 +21,11 @@ static bool say(const struct lw_memory_uses *uses, uint32_t index, int64_t full_
     bool done;
 
     lw_advice_words_init(&words, &lw_advice_rule_memory);
-    lw_buf_add_text(&words.change,
-                    "Take less memory before it runs out: activation checkpointing, "
-                    "torch.autocast, gradient accumulation with smaller batches, or a "
-                    "sharded optimizer ('lapwing report memory --by category' says "
-                    "what it is for)");
+    lw_buf_addf(&words.change,
+                "Take less memory before it runs out: activation checkpointing, "
+                "torch.autocast, gradient accumulation with smaller batches, or a "
+                "sharded optimizer ('%smemory --by category' says what it is for)",
+                advice->query->report);
     lw_memory_add_device(uses, index, why);
     lw_buf_add_text(why, " had ");
     lw_units_add_bytes(why, device->peak_bytes);

@@ -288,7 +288,7 @@ static const char *recording_option(const char *view)
 {
     static const char *const options[][2] = {
         { "memory", "--torch=memory" },
-        { "modules", "--torch=stack" },
+        { "modules", "--torch=modules" },
     };
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)

@@ -72,17 +72,18 @@ static void note_side(const struct lw_compare *compare, int side,
             "for one: only traces of as much work can be compared so.",
             sides[side]);
     if (s->left_out > 0)
-        lw_table_note(table, "%zu of the last steps %s are not whole, and left out.",
-                      s->left_out, sides[side]);
+        lw_table_note(table, "%zu of the last steps %s %s not whole, and left out.",
+                      s->left_out, sides[side], s->left_out == 1 ? "is" : "are");
     if (s->unlinked_count > 0) {
         lw_buf_init(&text, 0);
         lw_units_add_ns(&text, (int64_t)s->unlinked_ns);
-        lw_table_note(
-            table,
-            "%llu kernels and copies %s (%s) are left out: what launched them "
-            "was not recorded.",
-            (unsigned long long)s->unlinked_count, sides[side],
-            lw_analysis_text(table, &text));
+        lw_table_note(table,
+                      "%llu %s %s (%s) %s left out: what launched %s was not recorded.",
+                      (unsigned long long)s->unlinked_count,
+                      s->unlinked_count == 1 ? "kernel or copy" : "kernels and copies",
+                      sides[side], lw_analysis_text(table, &text),
+                      s->unlinked_count == 1 ? "is" : "are",
+                      s->unlinked_count == 1 ? "it" : "them");
         lw_buf_release(&text);
     }
     lw_analysis_note_losses(s->scope.profile, table);

@@ -270,8 +270,8 @@ static void note_alone(const struct showing *s)
         alone += s->pairs[i].ranks[LW_BEFORE] == LW_NONE ||
                  s->pairs[i].ranks[LW_AFTER] == LW_NONE;
     if (alone > 0)
-        lw_table_note(s->table, "%zu of %zu ranks are in one of the two only.", alone,
-                      s->pair_count);
+        lw_table_note(s->table, "%zu of %zu ranks %s in one of the two only.", alone,
+                      s->pair_count, alone == 1 ? "is" : "are");
 }
 
 bool lw_compare_show_steps(struct lw_compare *compare, struct lw_table *table,

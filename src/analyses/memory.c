@@ -82,11 +82,12 @@ static void add_notes(const struct lw_memory_uses *uses, const struct lw_query *
     for (uint32_t i = 0; i < uses->device_count && i < NOTED_DEVICES; i++)
         lw_memory_note_segments(uses, i, table);
     if (uses->no_address > 0 && !uses->is_timeline)
-        lw_table_note(
-            table,
-            "%zu of %zu allocations and frees have no address, as before torch "
-            "1.10: what they belong together with is not known.",
-            uses->no_address, uses->meant_count);
+        lw_table_note(table,
+                      "%zu of %zu allocations and frees %s no address, as before torch "
+                      "1.10: what %s together with is not known.",
+                      uses->no_address, uses->meant_count,
+                      uses->no_address == 1 ? "has" : "have",
+                      uses->no_address == 1 ? "it belongs" : "they belong");
     if (lw_query_is_by(query, "op"))
         lw_table_note(table, "--by peak: who held it then; %s",
                       uses->is_snapshot ? "--by segment: where it lies."

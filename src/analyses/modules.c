@@ -428,7 +428,7 @@ static bool check_rows(const struct modules *m, struct lw_error *err)
     return m->count > 0 ||
            lw_fail(err, LW_ERR_UNSUPPORTED,
                    "the trace has no calls of modules: record them with 'lapwing run "
-                   "--torch=stack', with_stack=True or Lightning's "
+                   "--torch=modules', with_stack=True or Lightning's "
                    "PyTorchProfiler");
 }
 

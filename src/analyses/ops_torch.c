@@ -178,8 +178,9 @@ static void set_title(const struct showing *s)
 
     lw_buf_init(&text, 0);
     lw_trace_scope_add_text(s->scope, &text);
-    lw_table_set_title(s->table, "%s: torch's key_averages(), %zu rows",
-                       lw_analysis_text(s->table, &text), s->rows.count);
+    lw_table_set_title(s->table, "%s: torch's key_averages(), %zu row%s",
+                       lw_analysis_text(s->table, &text), s->rows.count,
+                       s->rows.count == 1 ? "" : "s");
     lw_buf_release(&text);
 }
 

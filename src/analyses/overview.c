@@ -310,10 +310,11 @@ static void note_all(const struct lw_overview *o, const struct lw_query *query,
     if (o->scope.rank_count > 1 && lw_query_is_by(query, "category"))
         lw_table_note(table,
                       "The mean over all ranks; one of them: --rank N. What they "
-                      "waited for: lapwing report ranks");
+                      "waited for: '%sranks'",
+                      query->report);
     if (lw_query_is_by(query, "category"))
-        lw_table_note(table, "Step by step: --by step. What ran: lapwing report ops%s",
-                      o->gpus.count > 0 ? ", lapwing report kernels" : "");
+        lw_table_note(table, "Step by step: --by step. What ran: '%sops'%s",
+                      query->report, o->gpus.count > 0 ? "; also kernels" : "");
     lw_analysis_note_losses(o->scope.profile, table);
 }
 

@@ -158,18 +158,20 @@ static void note_unmatched(const struct lw_ranks *ranks, struct lw_table *table)
         count += all->matches[i].count < size;
     }
     if (count > 0)
-        lw_table_note(
-            table,
-            "%zu of %zu collectives were not seen in all the ranks that take "
-            "part in them: the ranks' recordings began or ended elsewhere, or "
-            "some are not here.",
-            count, all->match_count);
+        lw_table_note(table,
+                      "%zu of %zu collectives %s not seen in all the ranks that take "
+                      "part in %s: the ranks' recordings began or ended elsewhere, or "
+                      "some are not here.",
+                      count, all->match_count, count == 1 ? "was" : "were",
+                      count == 1 ? "it" : "them");
     if (all->ungrouped_count > 0 && ranks->trace->rank_count > 1)
         lw_table_note(
             table,
-            "%zu of %zu parts of collectives do not say their group: they are "
-            "taken to be of all ranks.",
-            all->ungrouped_count, all->part_count);
+            "%zu of %zu parts of collectives %s not say their group: %s taken to be of "
+            "all ranks.",
+            all->ungrouped_count, all->part_count,
+            all->ungrouped_count == 1 ? "does" : "do",
+            all->ungrouped_count == 1 ? "it is" : "they are");
 }
 
 /* "2 by -2.00 ms (half of the ends within 1.20 us)" */
@@ -224,9 +226,10 @@ static void note_clocks(const struct lw_ranks *ranks, struct lw_table *table)
             lw_analysis_text(table, &moved));
     if (unknown > 0)
         lw_table_note(table,
-                      "%zu of %zu ranks share no collective with the first that would "
-                      "show how far their clocks are apart.",
-                      unknown, ranks->trace->rank_count - 1);
+                      "%zu of %zu other ranks %s no collective with the first that "
+                      "would show how far apart their clocks are.",
+                      unknown, ranks->trace->rank_count - 1,
+                      unknown == 1 ? "shares" : "share");
     lw_buf_release(&moved);
 }
 

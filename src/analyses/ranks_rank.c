@@ -193,15 +193,15 @@ static void note_steps(const struct filling *f, struct lw_table *table)
     }
     if (left_out > 0)
         lw_table_note(table,
-                      "%zu steps at the ends of the traces are left out: not all that "
-                      "they launched was recorded.",
-                      left_out);
+                      "%zu step%s at the ends of the traces %s left out: not all that "
+                      "%s launched was recorded.",
+                      left_out, left_out == 1 ? "" : "s", left_out == 1 ? "is" : "are",
+                      left_out == 1 ? "it" : "they");
     if (unmarked > 0)
-        lw_table_note(
-            table,
-            "%zu of the ranks have no steps (profiler.step()): the whole trace "
-            "is taken for one.",
-            unmarked);
+        lw_table_note(table,
+                      "%zu of the ranks %s no steps (profiler.step()): the whole trace "
+                      "is taken for one.",
+                      unmarked, unmarked == 1 ? "has" : "have");
     if (devices == 0)
         lw_table_note(table,
                       "No work on a GPU was recorded: computation is not known.");

@@ -134,17 +134,18 @@ static void end_table(const struct lw_ranks *ranks, const struct tally *tally,
                        tally->counted, tally->counted == 1 ? "" : "s");
     if (tally->even > 0)
         lw_table_note(table,
-                      "In %zu of them nobody waited longer than 10 us: they count for "
-                      "nobody.",
-                      tally->even);
+                      "In %zu of them nobody waited longer than 10 us: %s for nobody.",
+                      tally->even, tally->even == 1 ? "it counts" : "they count");
     if (tally->free > 0)
         lw_table_note(
             table,
-            "%zu others (broadcast, reduce, send and the like) do not show who "
-            "was late: one may leave them before others come.",
-            tally->free);
+            "%zu other%s (broadcast, reduce, send and the like) %s not show who "
+            "was late: one may leave %s before others come.",
+            tally->free, tally->free == 1 ? "" : "s", tally->free == 1 ? "does" : "do",
+            tally->free == 1 ? "it" : "them");
     if (tally->alone > 0)
-        lw_table_note(table, "%zu others were seen in one rank only.", tally->alone);
+        lw_table_note(table, "%zu other%s seen in one rank only.", tally->alone,
+                      tally->alone == 1 ? " was" : "s were");
 }
 
 bool lw_ranks_by_straggler(const struct lw_ranks *ranks, struct lw_table *table,

@@ -143,8 +143,9 @@ static bool fail_without_steps(const struct lw_steps_view *view, struct lw_error
         return lw_fail(
             err, LW_ERR_UNSUPPORTED,
             "steps is a view of what 'lapwing run' records of a training, and "
-            "this file is none such; of a torch trace, 'lapwing report "
-            "overview --by step' shows the steps");
+            "this file is not a run; of a torch trace, '%soverview --by step' shows "
+            "the steps",
+            view->query->report);
     if (view->steps.span_count > 0)
         return lw_fail(err, LW_ERR_UNSUPPORTED,
                        "no step was recorded: of a DataLoader's batches, backward, "

@@ -433,23 +433,6 @@ static void add_word(struct lw_buf *out, const struct lw_function *function)
         lw_buf_add_char(out, *start++);
 }
 
-/* "lapwing report ", and the file if it is not the latest run that is meant; several
- * files are only hinted at. In the shell a view is all that is typed. */
-static void add_report(struct summary *s)
-{
-    const char *file = lw_profile_fact(s->profile, "file");
-    bool is_named = file && strcmp(file, "standard input") != 0;
-    const char *quote = is_named && strpbrk(file, " $&'()*;<>?[]`|") ? "\"" : "";
-
-    if (s->query->in_shell)
-        return;
-    lw_buf_add_text(&s->text, "lapwing report ");
-    if (lw_profile_fact(s->profile, "merged"))
-        lw_buf_add_text(&s->text, "... ");
-    else if (is_named)
-        lw_buf_addf(&s->text, "%s%s%s ", quote, file, quote);
-}
-
 /* A function of one's own that has some of the time is where a change can be made;
  * else who calls what takes the time is. */
 static void add_next(struct summary *s, const struct lw_function *first,
@@ -461,22 +444,20 @@ static void add_next(struct summary *s, const struct lw_function *first,
                            ? "; the view lines shows the lines, tree the paths"
                            : "; the view tree shows the paths";
 
-    const char *report, *name;
+    const char *name;
     struct lw_buf word;
 
     lw_buf_init(&word, 0);
     if (has_own || first)
         add_word(&word, has_own ? own : first);
-    lw_buf_reset(&s->text);
-    add_report(s);
-    report = lw_analysis_text(s->table, &s->text);
     name = lw_analysis_text(s->table, &word);
     if (*name)
-        lw_table_note(s->table, "Next: '%s%s %s' shows %s%s.", report,
+        lw_table_note(s->table, "Next: '%s%s %s' shows %s%s.", s->query->report,
                       has_own ? "callees" : "callers", name,
                       has_own ? "where its time goes" : "who calls it", tree);
     else
-        lw_table_note(s->table, "Next: '%sfunctions' shows all%s.", report, tree);
+        lw_table_note(s->table, "Next: '%sfunctions' shows all%s.", s->query->report,
+                      tree);
     lw_buf_release(&word);
 }
 
@@ -487,23 +468,13 @@ static bool add_windows(struct summary *s)
 
     if (!count)
         return false;
-    lw_buf_addf(&s->text, "%s of torch's profiler: '", count);
-    add_report(s);
-    lw_buf_add_text(&s->text, "overview' shows the last; also ops, kernels, memory");
+    lw_buf_addf(
+        &s->text,
+        "%s of torch's profiler: '%soverview' shows the last; also ops, kernels, "
+        "memory",
+        count, s->query->report);
     add_row(s, "windows", NAN, NAN);
     return true;
-}
-
-/* What to change, of a training. */
-static bool note_advice(struct summary *s, struct lw_error *err)
-{
-    bool done;
-
-    add_report(s);
-    done = lw_advice_note_first(s->profile, s->query,
-                                lw_analysis_text(s->table, &s->text), s->table, err);
-    lw_buf_reset(&s->text);
-    return done;
 }
 
 static bool summarise(struct summary *s, struct lw_error *err)
@@ -516,7 +487,7 @@ static bool summarise(struct summary *s, struct lw_error *err)
     if (!add_steps(s, err))
         return false;
     trains = s->trains != LW_NONE;
-    if (trains && !note_advice(s, err))
+    if (trains && !lw_advice_note_first(s->profile, s->query, s->table, err))
         return false;
     has_windows = add_windows(s);
     if (s->graph.listed_count == 0) {

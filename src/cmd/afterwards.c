@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cmd/profiles.h"
 #include "lap/run.h"
 #include "readers/reader.h"
 #include "writers/render.h"
@@ -162,25 +163,29 @@ static void say_where(const struct lw_afterwards *after,
 
 /* ---- showing ------------------------------------------------------------------------ */
 
-/* A run that will be the latest needs no name in the summary's hint; another does, which
- * it has if it is opened by its name. */
+/* A run that will be the latest needs no name in the summary's hint; another does. */
 static bool print_summary(const struct lw_afterwards *after,
                           const struct lw_recorder *recorder, struct lw_error *err)
 {
     const struct lw_analysis *view = &lw_analysis_summary;
+    char *path = recorder->run.path;
     struct lw_render_options shown = lw_render_options_for_fd(STDERR_FILENO);
-    struct lw_profile *profile =
-        after->run_path ? lw_profile_open(recorder->run.path, view->want, err)
-                        : lw_lap_load(recorder->run.path, view->want, err);
+    struct lw_profile *profile = lw_lap_load(recorder->run.path, view->want, err);
     struct lw_table table = { 0 };
     struct lw_query query;
-    struct lw_buf out;
+    struct lw_buf out, report;
     bool done;
 
     lw_query_init(&query);
     lw_buf_init(&out, 0);
-    done = profile && view->run(profile, &query, &table, err) &&
-           lw_table_check(&table, err);
+    lw_buf_init(&report, 0);
+    if (after->run_path) {
+        lw_profiles_add_report(&report, &path, 1, NULL);
+        lw_buf_add_char(&report, '\0');
+        query.report = report.bytes;
+    }
+    done = profile && lw_buf_check(&report, err) &&
+           view->run(profile, &query, &table, err) && lw_table_check(&table, err);
     if (done) {
         lw_render_text(&table, &shown, &out);
         done = lw_buf_check(&out, err);
@@ -190,6 +195,7 @@ static bool print_summary(const struct lw_afterwards *after,
     }
     lw_table_release(&table);
     lw_buf_release(&out);
+    lw_buf_release(&report);
     lw_query_release(&query);
     lw_profile_free(profile);
     return done;

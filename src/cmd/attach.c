@@ -15,6 +15,7 @@
 #include "cmd/attach.h"
 #include "cmd/command.h"
 #include "cmd/family.h"
+#include "cmd/torch_windows.h"
 #include "recorder/facts.h"
 #include "recorder/processes.h"
 #include "recorder/recorder.h"
@@ -51,8 +52,8 @@ static const struct lw_option options[] = {
     LW_OPT_HEADING("Torch"),
     OPT(0, "torch", LW_ARG_WORDS, torch, "shapes,memory,stack,flops,modules",
         "instead of samples, a window of torch's own profiler: every op, and what ran on "
-        "GPUs; of a job that was started by 'lapwing run' or with "
-        "KINETO_USE_DAEMON=1"),
+        "GPUs; the words are what to record besides (modules takes stacks with it); of a "
+        "job that was started by 'lapwing run' or with KINETO_USE_DAEMON=1"),
     OPT(0, "iterations", LW_ARG_COUNT, iterations, "N",
         "with --torch: this many steps, instead of a time"),
     LW_OPTS_WHERE_TO(args),
@@ -92,10 +93,11 @@ void lw_attach_say_others(const struct lw_afterwards *after,
 {
     if (family->others_count > 0)
         lw_afterwards_sayf(
-            after,
-            "%zu of the processes below are of other users and left out; "
-            "--all-users takes them",
-            family->others_count);
+            after, "%zu of the processes below %s and left out; %s--all-users takes %s",
+            family->others_count,
+            family->others_count == 1 ? "is another user's" : "are other users'",
+            geteuid() == 0 ? "" : "sudo with ",
+            family->others_count == 1 ? "it" : "them");
 }
 
 /* Follow the process that WORD names. */
@@ -253,7 +255,8 @@ static int run_torch(const struct args *args, int argc, char **argv,
 {
     struct lw_attach_torch torch = {
         .recording = &args->recording,
-        .what = args->torch >> 1, /* the words are in the order of LW_KINETO_* */
+        /* The words are in the order of LW_KINETO_*. */
+        .what = lw_torch_words_needed(args->torch) >> 1,
         .duration_ns = args->duration_ns,
         .iterations = args->iterations,
         .no_children = args->no_children,

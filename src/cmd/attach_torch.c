@@ -351,8 +351,8 @@ static void say_what_is_missing(const struct session *session)
         lw_afterwards_sayf(
             &session->after,
             "%zu of %zu processes made no step meanwhile, as launchers and "
-            "a loader's workers do not; they are left out",
-            left_out, session->job.count);
+            "a loader's workers do not, and %s left out",
+            left_out, session->job.count, left_out == 1 ? "is" : "are");
 }
 
 static bool take_traces(struct session *session, struct lw_error *err)

@@ -241,8 +241,9 @@ static bool add_tasks(struct lw_dump *dump, struct lw_target *target,
     for (uint32_t i = 0; done && i < tasks.count; i++)
         done = add_task(dump, target, &tasks, i, &wait, locals_end_ns, err);
     if (done && tasks.unreadable > 0) {
-        lw_fail(&why, LW_ERR_IO, "process %d: %zu of its asyncio tasks were not read",
-                (int)target->pid, tasks.unreadable);
+        lw_fail(&why, LW_ERR_IO, "process %d: %zu of its asyncio tasks %s not read",
+                (int)target->pid, tasks.unreadable,
+                tasks.unreadable == 1 ? "was" : "were");
         done = lw_dump_miss_tasks(dump, why.text, err);
     }
     lw_tasks_release(&tasks);

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -30,6 +31,7 @@ static bool add_member(struct lw_family *family, pid_t pid, bool is_asked,
 static bool check_asked(const struct lw_family *family, const char *command, pid_t pid,
                         struct lw_error *err)
 {
+    bool is_root = geteuid() == 0;
     struct lw_os_owner owner;
 
     if (family->all_users)
@@ -37,15 +39,18 @@ static bool check_asked(const struct lw_family *family, const char *command, pid
     if (pid == 1)
         return lw_fail(err, LW_ERR_USAGE,
                        "%s: every process here descends from PID 1: name the one you "
-                       "mean, or add --all-users to take them all",
-                       command);
+                       "mean, or %sadd --all-users to take them all",
+                       command, is_root ? "" : "use sudo and ");
     if (lw_os_is_ours(pid) || !lw_os_owner(pid, &owner, NULL))
         return true;
-    return lw_fail(
-        err, LW_ERR_USAGE,
-        "%s: process %d is user %u's, not yours: add --all-users to look into "
-        "it all the same",
-        command, (int)pid, (unsigned)owner.uid);
+    /* What is root's own needs no word more under sudo. */
+    return lw_fail(err, LW_ERR_USAGE,
+                   "%s: process %d is user %u's, not yours: %s to look into it all the "
+                   "same",
+                   command, (int)pid, (unsigned)owner.uid,
+                   is_root      ? "add --all-users"
+                   : !owner.uid ? "use sudo"
+                                : "use sudo and add --all-users");
 }
 
 bool lw_family_add(struct lw_family *family, const char *command, char **words,

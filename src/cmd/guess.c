@@ -35,6 +35,55 @@ static const char *near_command(const char *word)
     return near.name;
 }
 
+/* The words of other tools, and of other commands of our own. */
+static const struct lw_habit words[] = {
+    { "delete", "runs rm" },
+    { "diff", "report --diff A B" },
+    { "flame", "export -o x.svg" },
+    { "flamegraph", "export -o x.svg" },
+    { "list", "runs" },
+    { "ls", "runs" },
+    { "remove", "runs rm" },
+    { "rm", "runs rm" },
+    { "show", "report" },
+    { "stats", "report functions" },
+    { "view", "report" },
+    { NULL, NULL },
+};
+
+static const char *instead_of(const char *word)
+{
+    for (const struct lw_habit *habit = words; habit->option; habit++)
+        if (strcmp(habit->option, word) == 0)
+            return habit->instead;
+    return NULL;
+}
+
+/* Is WORD one with which people start Python? Other programs on PATH are not meant: rm and
+ * ls would do something else than what was asked for. */
+static bool starts_python(const char *word)
+{
+    static const char *const starters[] = {
+        "accelerate", "composer",   "conda",   "deepspeed", "env",     "fabric",
+        "hatch",      "horovodrun", "ipython", "ipython3",  "jupyter", "mpiexec",
+        "mpirun",     "pdm",        "pipenv",  "pixi",      "poetry",  "pytest",
+        "ray",        "rye",        "srun",    "torchrun",  "tox",     "uv",
+    };
+
+    if (lw_text_starts(word, "python") || lw_text_starts(word, "pypy") ||
+        lw_text_ends(word, ".sh"))
+        return true;
+    for (size_t i = 0; i < sizeof(starters) / sizeof(starters[0]); i++)
+        if (strcmp(starters[i], word) == 0)
+            return true;
+    return false;
+}
+
+static bool is_script(const char *word)
+{
+    return strchr(word, '/') && !lw_file_is_folder(word) && access(word, X_OK) == 0;
+}
+
 /* Is WORD a program that a shell would find? */
 static bool is_on_path(const char *word)
 {
@@ -75,11 +124,13 @@ void lw_guess_command(const char *word, struct lw_error *err)
     const char *before = command_for(word);
     const char *meant = word;
 
+    if (!before && (meant = instead_of(word)))
+        before = "";
     if (!before && (meant = near_command(word)))
         before = "";
     if (!before && (meant = near_view(word)))
         before = "report";
-    if (!before && is_on_path(word)) {
+    if (!before && (is_script(word) || (starts_python(word) && is_on_path(word)))) {
         before = "run";
         meant = word;
     }
@@ -108,23 +159,39 @@ void lw_guess_word(const char *view, const char *word, struct lw_error *err)
                 view, word);
 }
 
+static const char *near_view_of(const struct lw_table_unmatched *un)
+{
+    return un->word ? near_view(un->word) : NULL;
+}
+
 bool lw_guess_check(const struct lw_table *table, bool has_view, struct lw_error *err)
 {
     const struct lw_table_unmatched *un = &table->unmatched;
-    const char *near = un->word ? near_view(un->word) : NULL;
+    /* Without a view the word may have been anything: the command line is wrong. */
+    enum lw_error_code code = has_view ? LW_ERR_UNSUPPORTED : LW_ERR_USAGE;
+    const char *near = near_view_of(un);
 
-    if (!un->word)
+    if (!un->noun)
         return true;
+    if (!un->word)
+        return lw_fail(err, LW_ERR_UNSUPPORTED,
+                       "no %s is left by all the restrictions together", un->noun);
     if (near)
-        return lw_fail(err, LW_ERR_USAGE,
-                       "no %s matches '%s'; did you mean the view '%s'?", un->noun,
-                       un->word, near);
+        return lw_fail(err, code, "no %s matches '%s'; did you mean the view '%s'?",
+                       un->noun, un->word, near);
     if (un->nearest)
-        return lw_fail(err, LW_ERR_USAGE, "no %s matches '%s'; did you mean '%s'?",
-                       un->noun, un->word, un->nearest);
-    return has_view ||
-           lw_fail(err, LW_ERR_USAGE,
+        return lw_fail(err, code, "no %s matches '%s'; did you mean '%s'?", un->noun,
+                       un->word, un->nearest);
+    if (has_view)
+        return lw_fail(err, code, "no %s matches '%s'", un->noun, un->word);
+    return lw_fail(err, code,
                    "no %s matches '%s', and it is neither a view, a run nor a file; "
                    "'lapwing report --help' lists the views",
                    un->noun, un->word);
+}
+
+bool lw_guess_near(const struct lw_table *table, struct lw_error *err)
+{
+    return !(near_view_of(&table->unmatched) || table->unmatched.nearest) ||
+           lw_guess_check(table, true, err);
 }

@@ -12,10 +12,12 @@ void lw_guess_command(const char *word, struct lw_error *err);
 /* VIEW takes no restrictions, so WORD means nothing behind it. */
 void lw_guess_word(const char *view, const char *word, struct lw_error *err);
 
-/* Did a word restrict the rows of TABLE to none though it is nobody's name? Then fail
- * with what may have been meant. Where a view was named (HAS_VIEW) a word that is like no
- * other may be right, and the table's note is the answer. */
+/* Did the restrictions leave no row of TABLE? Then fail, with what may have been meant. It
+ * is LW_ERR_USAGE unless a view was named (HAS_VIEW): a word alone may have been anything. */
 bool lw_guess_check(const struct lw_table *table, bool has_view, struct lw_error *err)
     LW_MUST_CHECK;
+/* The same only where something may have been meant. Else the table, empty as pstats' is,
+ * and its note are the answer. */
+bool lw_guess_near(const struct lw_table *table, struct lw_error *err) LW_MUST_CHECK;
 
 #endif

@@ -10,9 +10,9 @@
  * pager asked for (IS_ASKED) nor is there one in LAPWING_PAGER. Borrowed. */
 const char *lw_pager_choose(bool is_asked);
 
-/* Show what is in OUT through PAGER, and wait for it to end. */
-bool lw_pager_show(const char *pager, const struct lw_buf *out, struct lw_error *err)
-    LW_MUST_CHECK;
+/* Show what is in OUT through PAGER, and wait for it to end. Where it cannot be started OUT
+ * goes to stdout as it is, with a sentence on stderr. */
+void lw_pager_show(const char *pager, const struct lw_buf *out);
 
 /* Have ARGS ask VIEW for as many rows as fit on stdout, if it is a terminal, nobody said
  * how many, and there is no PAGER, which gets them all. */

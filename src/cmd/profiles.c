@@ -12,6 +12,8 @@
 #include "model/merge.h"
 #include "readers/reader.h"
 
+#define NAMED_MAX 3 /* files in a hint; who added up more of them knows their names */
+
 void lw_profiles_add_head(struct lw_buf *head, const char *name,
                           const struct lw_profile *profile)
 {
@@ -32,6 +34,38 @@ void lw_profiles_add_head(struct lw_buf *head, const char *name,
         lw_buf_addf(head, "%s    ", date);
     }
     lw_text_add_printable(head, name, strlen(name));
+}
+
+/* NAME as one word of a command line in a hint, which itself stands in single quotes. */
+static void add_word(struct lw_buf *out, const char *name)
+{
+    bool is_plain = *name && !strpbrk(name, " \t\n!\"#$&'()*;<>?[\\]^`{|}~");
+
+    if (!is_plain)
+        lw_buf_add_char(out, '"');
+    for (const char *p = name; *p; p++) {
+        if (strchr("\"$\\`", *p))
+            lw_buf_add_char(out, '\\');
+        lw_buf_add_char(out, *p);
+    }
+    lw_buf_add_text(out, is_plain ? " " : "\" ");
+}
+
+void lw_profiles_add_report(struct lw_buf *out, char *const *names, size_t count,
+                            const struct lw_profile *profile)
+{
+    /* Only a run that was found by a word, and not by its path, has no file. */
+    const char *run = count == 1 && profile && !lw_profile_fact(profile, "file")
+                          ? lw_profile_fact(profile, "run")
+                          : NULL;
+
+    lw_buf_add_text(out, "lapwing report ");
+    if (run && (strcmp(names[0], "latest") == 0 || strcmp(names[0], "-1") == 0))
+        return;
+    for (size_t i = 0; i < count && i < NAMED_MAX; i++)
+        add_word(out, run ? run : names[i]);
+    if (count > NAMED_MAX)
+        lw_buf_add_text(out, "... ");
 }
 
 static struct lw_profile *open_one(const char *name, unsigned want, struct lw_buf *head,

@@ -14,6 +14,13 @@
 struct lw_profile *lw_profiles_open(char *const *names, size_t count, unsigned want,
                                     struct lw_buf *head, struct lw_error *err);
 
+/* Append "lapwing report " and the words that open again the COUNT profiles at NAMES, which
+ * became PROFILE: what a hint writes before a view. A run is called by its own name, since
+ * -2 and "train.py" soon mean another; the latest, if it was asked for as that (or nothing
+ * was named), by none. PROFILE may be NULL where NAMES are files. */
+void lw_profiles_add_report(struct lw_buf *out, char *const *names, size_t count,
+                            const struct lw_profile *profile);
+
 /* What the second of the two profiles at NAMES has more than the first, which the caller
  * frees (model/merge.h). NULL: failed. */
 struct lw_profile *lw_profiles_open_diff(char *const *names, unsigned want,

@@ -79,6 +79,7 @@ struct request {
     bool has_limit;                 /* somebody said how many rows */
     const char *pager;              /* which shows what is printed; NULL: none */
     const struct lw_writer *writer; /* the output is this whole file; NULL: a view */
+    struct lw_error *nothing;       /* why a table for programs has no row; they get it */
 };
 
 /* A word names the first profile if it must (it is "-" or -2, or ends as profiles do, or
@@ -286,13 +287,26 @@ static bool print_table(const struct request *request, const struct lw_table *ta
     return lw_buf_check(out, err);
 }
 
+/* Did the restrictions leave rows? People get a sentence in place of an empty table; a
+ * program gets both, the sentence at the end of the command. */
+static bool check_rows(const struct request *request, const struct lw_table *table,
+                       struct lw_error *err)
+{
+    if (for_people(request->args))
+        return lw_guess_check(table, request->has_view, err);
+    if (!lw_guess_check(table, request->has_view, request->nothing)) {
+        /* Said when the table is out. */
+    }
+    return true;
+}
+
 static bool print_view(const struct request *request, const struct lw_profile *profile,
                        const struct lw_query *query, struct lw_buf *out,
                        struct lw_error *err)
 {
     struct lw_table table = { 0 };
     bool done = request->view->run(profile, query, &table, err) &&
-                lw_guess_check(&table, request->has_view, err);
+                check_rows(request, &table, err);
 
     if (done)
         lw_measure_table(profile, &table);
@@ -313,21 +327,30 @@ static bool print_in_style(const struct request *request,
     }
 }
 
-static bool answer(const struct request *request, const struct lw_query *query,
+static bool answer(const struct request *request, struct lw_query *query,
                    struct lw_buf *out, struct lw_error *err)
 {
     struct lw_profile part = { 0 };
     struct lw_profile *profile;
-    struct lw_buf head;
+    struct lw_buf head, report;
     bool done = false;
 
     lw_buf_init(&head, 0);
+    lw_buf_init(&report, 0);
     profile = lw_profiles_open(request->profiles, request->profile_count,
                                lw_analysis_want(request->view, query), &head, err);
-    if (profile && lw_states_take(&part, profile, query->states, err))
-        done = print_in_style(request, &part, query, &head, out, err);
+    if (profile) {
+        lw_profiles_add_report(&report, request->profiles, request->profile_count,
+                               profile);
+        lw_buf_add_char(&report, '\0');
+        query->report = report.bytes;
+        done = lw_buf_check(&report, err) &&
+               lw_states_take(&part, profile, query->states, err) &&
+               print_in_style(request, &part, query, &head, out, err);
+    }
     lw_states_release(&part);
     lw_profile_free(profile);
+    lw_buf_release(&report);
     lw_buf_release(&head);
     return done;
 }
@@ -344,7 +367,7 @@ static bool compare_profiles(const struct request *request,
                : lw_diff_run(before, after, query, table, err);
 }
 
-static bool answer_pair(const struct request *request, const struct lw_query *query,
+static bool answer_pair(const struct request *request, struct lw_query *query,
                         struct lw_buf *out, struct lw_error *err)
 {
     unsigned want = lw_analysis_want(request->view, query);
@@ -357,7 +380,7 @@ static bool answer_pair(const struct request *request, const struct lw_query *qu
     bool done = after && lw_states_take(&parts[0], before, query->states, err) &&
                 lw_states_take(&parts[1], after, query->states, err) &&
                 compare_profiles(request, &parts[0], &parts[1], query, &table, err) &&
-                lw_guess_check(&table, request->has_view, err) &&
+                check_rows(request, &table, err) &&
                 print_table(request, &table, out, err);
 
     lw_states_release(&parts[0]);
@@ -421,8 +444,8 @@ static bool put_out(const struct request *request, const struct lw_buf *out,
     if (output)
         return lw_file_replace(output, out->bytes, out->len, err);
     if (request->pager)
-        return lw_pager_show(request->pager, out, err);
-    if (out->len > 0)                            /* pstats may have nothing to say */
+        lw_pager_show(request->pager, out);
+    else if (out->len > 0)                            /* pstats may have nothing to say */
         fwrite(out->bytes, 1, out->len, stdout); /* main() sees whether it got out */
     return true;
 }
@@ -456,7 +479,8 @@ static bool check_pair(const struct request *request, struct lw_error *err)
 static int run(const void *args, int argc, char **argv, struct lw_error *err)
 {
     struct args form = *(const struct args *)args;
-    struct request request = { .args = &form };
+    struct lw_error nothing = { LW_OK, "" };
+    struct request request = { .args = &form, .nothing = &nothing };
     struct lw_query query;
     struct lw_buf out;
     bool done;
@@ -486,7 +510,8 @@ static int run(const void *args, int argc, char **argv, struct lw_error *err)
     else
         done = make_query(&request, &query, err) &&
                (is_pair(&request) ? answer_pair : answer)(&request, &query, &out, err);
-    done = done && put_out(&request, &out, err);
+    done = done && put_out(&request, &out, err) &&
+           (nothing.code == LW_OK || lw_fail(err, nothing.code, "%s", nothing.text));
     lw_buf_release(&out);
     lw_query_release(&query);
     return done ? LW_EXIT_DONE : LW_EXIT_FAILED;

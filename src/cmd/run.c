@@ -76,8 +76,9 @@ static const struct lw_option options[] = {
     LW_OPT_NO_SYSTEM(args),
     OPT(0, "torch", LW_ARG_WORDS, torch.words, LW_TORCH_WORDS,
         "windows of torch's own profiler, of a few steps each, for report ops, kernels, "
-        "overview and the like; the words are what to record besides ops. Where the "
-        "program uses a GPU there is one of three steps without being asked for; =off: none"),
+        "overview and the like; the words are what to record besides ops (modules, for "
+        "report modules, takes stacks with it). Where the program uses a GPU there is one "
+        "of three steps without being asked for; =off: none"),
     OPT(0, "schedule", LW_ARG_TEXT, torch.schedule, "WORDS",
         "which steps --torch records: after skip_first=N, again and again wait=N, then "
         "warmup=N, then active=N of them, repeat=N times, 0 being without end "

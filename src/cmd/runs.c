@@ -124,6 +124,25 @@ static bool print_table(const struct lw_table *table, const struct args *args,
     return done;
 }
 
+static bool note_empty(const struct args *args, struct lw_table *table,
+                       struct lw_error *err)
+{
+    struct lw_buf above;
+    size_t count = 0;
+    bool done;
+
+    lw_buf_init(&above, 0);
+    done = args->folder || lw_run_above(&above, &count, err);
+    if (done && count > 0)
+        lw_table_note(table, "no runs in %s, but %zu in %s/%s: 'cd %s' first",
+                      LW_RUNS_FOLDER, count, above.bytes, LW_RUNS_FOLDER, above.bytes);
+    else if (done)
+        lw_table_note(table, "no runs in %s; 'lapwing run train.py' records one",
+                      args->folder ? args->folder : LW_RUNS_FOLDER);
+    lw_buf_release(&above);
+    return done;
+}
+
 static bool list_runs(const struct args *args, struct lw_error *err)
 {
     struct lw_run_list list = { NULL, 0, 0 };
@@ -135,9 +154,8 @@ static bool list_runs(const struct args *args, struct lw_error *err)
         goto out;
     for (size_t i = 0; i < list.count; i++)
         add_run(&table, &list.runs[i]);
-    if (list.count == 0)
-        lw_table_note(&table, "no runs in %s; 'lapwing run train.py' records one",
-                      args->folder ? args->folder : LW_RUNS_FOLDER);
+    if (list.count == 0 && !note_empty(args, &table, err))
+        goto out;
     done = lw_table_check(&table, err) && print_table(&table, args, err);
 out:
     lw_table_release(&table);

@@ -83,13 +83,13 @@ static bool print_view(const struct lw_profile *profile, const struct lw_analysi
 
     lw_buf_init(&out, 0);
     done = lw_analysis_run(view, profile, query, &table, err) &&
-           lw_guess_check(&table, true, err) && lw_table_check(&table, err);
+           lw_guess_near(&table, err) && lw_table_check(&table, err);
     if (done) {
         lw_render_text(&table, &options, &out);
         done = lw_buf_check(&out, err);
     }
     if (done && pager)
-        done = lw_pager_show(pager, &out, err);
+        lw_pager_show(pager, &out);
     else if (done)
         fwrite(out.bytes, 1, out.len, stdout);
     lw_table_release(&table);
@@ -113,7 +113,7 @@ static bool ask_view(const struct lw_profile *profile, const struct lw_analysis 
         lw_shell_set_order(order, &query);
     query.strip = order->strip;
     query.how_strip = LW_STRIP_ADD;
-    query.in_shell = true;
+    query.report = "";
     done =
         lw_view_args_ask(&args, view, parsed->operands, (size_t)parsed->operand_count,
                          LW_USUAL_ORDER | LW_USUAL_ROWS, &query, err) &&

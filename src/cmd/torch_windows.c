@@ -90,7 +90,7 @@ static void add_words(struct lw_buf *out, unsigned words)
 bool lw_torch_windows_add(const struct lw_torch_windows *windows, struct lw_buf *out,
                           struct lw_error *err)
 {
-    unsigned words = windows->words;
+    unsigned words = lw_torch_words_needed(windows->words);
     uint64_t numbers[NUMBERS];
 
     if (words & LW_TORCH_OFF && words & ~(LW_TORCH_OFF | 1))

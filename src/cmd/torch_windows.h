@@ -7,7 +7,16 @@
 
 /* The words of --torch (LW_ARG_WORDS), and the bit of the last. */
 #define LW_TORCH_WORDS "shapes,memory,stack,flops,modules,off"
+#define LW_TORCH_STACK (2u << 2)
+#define LW_TORCH_MODULES (2u << 4)
 #define LW_TORCH_OFF (2u << 5)
+
+/* WORDS and what they need: torch sees calls of modules among the calls of Python, which it
+ * follows only for stacks; its with_modules alone is for TorchScript. */
+static inline unsigned lw_torch_words_needed(unsigned words)
+{
+    return words & LW_TORCH_MODULES ? words | LW_TORCH_STACK : words;
+}
 
 struct lw_torch_windows {
     unsigned words;       /* of --torch; 0: not given */

@@ -37,7 +37,7 @@ struct lw_view_args {
     LW_OPT_HEADING("Which functions, and in what order"), \
     { 's', "sort", LW_ARG_LIST, offsetof(type, member.sort), "KEY", \
       "sort by KEY: calls, cumulative (total), file, line, module, name, nfl, pcalls, " \
-      "stdname or time (self); pstats' abbreviations work; again for equal ones. Views " \
+      "samples, stdname or time (self); pstats' abbreviations work; again for equal ones. Views " \
       "of a torch trace: by one of their columns" }, \
     { 'r', "reverse", LW_ARG_FLAG, offsetof(type, member.reverse), NULL, \
       "turn the order round" }, \

@@ -1,10 +1,14 @@
 #include "lap/run_find.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/nearest.h"
 #include "base/text.h"
+#include "base/trust.h"
 #include "lap/run.h"
 
 /* A beginning of digits alone is a date from here on; a shorter one is a number, which
@@ -51,12 +55,90 @@ bool lw_run_is_place(const char *word)
     return read_place(word, &place);
 }
 
+/* Is AT, as lstat() or stat() has it, a folder above which nobody looks for a project: of
+ * another mount than BELOW, or one in which other users may write, as in /tmp? */
+static bool is_end(const struct stat *at, const struct stat *below)
+{
+    return at->st_dev != below->st_dev ||
+           (at->st_dev == below->st_dev && at->st_ino == below->st_ino) ||
+           !lw_trust_is_private_to(at, geteuid());
+}
+
+static bool is_home(const struct stat *at)
+{
+    const char *home = getenv("HOME");
+    struct stat about;
+
+    return home && *home && stat(home, &about) == 0 && about.st_dev == at->st_dev &&
+           about.st_ino == at->st_ino;
+}
+
+static bool count_runs(const char *runs, size_t *count, struct lw_error *err)
+{
+    struct lw_run_list list = { NULL, 0, 0 };
+    struct lw_error why = { LW_OK, "" };
+    struct stat about;
+    bool done = true;
+
+    *count = 0;
+    if (lstat(runs, &about) == 0 && S_ISDIR(about.st_mode) &&
+        lw_trust_is_private_to(&about, geteuid())) {
+        done = lw_run_list_read(&list, runs, &why) || why.code != LW_ERR_NOMEM;
+        *count = list.count;
+        lw_run_list_release(&list);
+    }
+    return done || lw_fail(err, why.code, "%s", why.text);
+}
+
+bool lw_run_above(struct lw_buf *folder, size_t *count, struct lw_error *err)
+{
+    struct stat below, at;
+    struct lw_buf runs;
+    bool done = stat(".", &at) == 0, is_last = !done || is_home(&at);
+
+    *count = 0;
+    lw_buf_init(&runs, 0);
+    for (done = true; done && !is_last && *count == 0;) {
+        lw_buf_add_text(folder, folder->len ? "/.." : "..");
+        lw_buf_reset(&runs);
+        lw_buf_addf(&runs, "%.*s/%s", (int)folder->len,
+                    folder->bytes ? folder->bytes : "", LW_RUNS_FOLDER);
+        below = at;
+        done = lw_buf_check(folder, err) && lw_buf_check(&runs, err);
+        is_last = !done || stat(folder->bytes, &at) < 0 || is_end(&at, &below);
+        done = done && (is_last || count_runs(runs.bytes, count, err));
+        is_last = is_last || is_home(&at);
+    }
+    lw_buf_release(&runs);
+    return done;
+}
+
+static bool fail_empty(const char *runs, struct lw_error *err)
+{
+    struct lw_buf above;
+    size_t count = 0;
+
+    lw_buf_init(&above, 0);
+    if (strcmp(runs, LW_RUNS_FOLDER) != 0 || lw_run_above(&above, &count, err)) {
+        if (count > 0)
+            lw_fail(
+                err, LW_ERR_USAGE,
+                "there is no run in %s, but %s/%s has %zu: 'cd %s' first, or name a "
+                "run by its path",
+                runs, above.bytes, runs, count, above.bytes);
+        else
+            lw_fail(err, LW_ERR_USAGE,
+                    "there is no run in %s yet: make one with `lapwing run`", runs);
+    }
+    lw_buf_release(&above);
+    return false;
+}
+
 static bool find_place(const struct lw_run_list *list, uint64_t place, const char *runs,
                        const struct lw_run **run, struct lw_error *err)
 {
     if (list->count == 0)
-        return lw_fail(err, LW_ERR_USAGE,
-                       "there is no run in %s yet: make one with `lapwing run`", runs);
+        return fail_empty(runs, err);
     if (place > list->count)
         return lw_fail(err, LW_ERR_USAGE, "there is no run -%llu: %s holds %zu",
                        (unsigned long long)place, runs, list->count);

@@ -10,6 +10,7 @@
 #ifndef LW_LAP_RUN_FIND_H
 #define LW_LAP_RUN_FIND_H
 
+#include "base/buf.h"
 #include "base/error.h"
 
 enum lw_run_naming {
@@ -31,6 +32,13 @@ bool lw_run_find(const char *word, const char *runs, unsigned by, char **path,
 bool lw_run_is_place(const char *word);
 /* Does WORD end as a Python program does? A file of that name is no profile. */
 bool lw_run_is_program(const char *word);
+
+/* The nearest folder above this one whose LW_RUNS_FOLDER holds runs, for a person who went
+ * into a subfolder: append its name ("../..") to FOLDER and put in *COUNT how many; 0: there
+ * is none. Only folders in which no other user may write are looked at, and none above the
+ * home folder or the mount. Fails only without memory. */
+bool lw_run_above(struct lw_buf *folder, size_t *count, struct lw_error *err)
+    LW_MUST_CHECK;
 
 /* There is no run WORD: say so, with the name in RUNS that may have been meant. */
 bool lw_run_fail_missing(const char *word, const char *runs, struct lw_error *err);

@@ -114,6 +114,7 @@ void lw_selection_release(struct lw_selection *selection)
 void lw_query_init(struct lw_query *query)
 {
     memset(query, 0, sizeof(*query));
+    query->report = "lapwing report "; /* of the latest run */
 }
 
 void lw_query_release(struct lw_query *query)

@@ -21,6 +21,7 @@ enum lw_sort_field {
     LW_SORT_LINE,
     LW_SORT_NAME,
     LW_SORT_TEXT, /* "file:line(name)" */
+    LW_SORT_SAMPLES,
 };
 
 struct lw_sort_key {
@@ -96,7 +97,9 @@ struct lw_query {
     const char *range; /* only the time of this range: "ProfilerStep#7", or "Step@2" for
                           the third whose name holds "Step"; NULL: all. Borrowed */
 
-    bool in_shell; /* a hint says what to type there, not a command line */
+    /* What a hint writes before the name of a view of this profile: "lapwing report " and
+     * the name by which it was opened; in the shell nothing. Borrowed. */
+    const char *report;
 
     /* For trees */
     double min_share;   /* rows with less of the whole are left out */
@@ -150,7 +153,8 @@ struct lw_selection {
 bool lw_query_select(const struct lw_query *query, const struct lw_callgraph *graph,
                      struct lw_selection *selection, struct lw_error *err)
     LW_MUST_CHECK;
-/* Put the functions in the order of the query's keys; equal ones stay as they are. */
+/* Put the functions in the order of the query's keys; equal ones stay as they are. A key
+ * that GRAPH has no numbers for is LW_ERR_USAGE. */
 bool lw_selection_sort(struct lw_selection *selection, const struct lw_query *query,
                        const struct lw_callgraph *graph, struct lw_error *err)
     LW_MUST_CHECK;

@@ -25,6 +25,9 @@ const struct lw_sort_key lw_sort_keys[] = {
 };
 const size_t lw_sort_key_count = sizeof(lw_sort_keys) / sizeof(lw_sort_keys[0]);
 
+/* Not among pstats', so that their abbreviations mean what they mean there. */
+static const struct lw_sort_key samples_key = { "samples", "sample count", "8", true };
+
 static size_t common_len(const char *a, const char *b)
 {
     size_t len = 0;
@@ -77,7 +80,10 @@ const struct lw_sort_key *lw_sort_key_find(const char *word, struct lw_error *er
     const struct lw_sort_key *key;
     struct lw_nearest near;
 
+    if (strcmp(word, samples_key.name) == 0)
+        return &samples_key;
     lw_nearest_init(&near, word);
+    lw_nearest_offer(&near, samples_key.name);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         lw_nearest_offer(&near, others[i][0]);
         if (strcmp(given, others[i][0]) == 0)
@@ -94,7 +100,7 @@ const struct lw_sort_key *lw_sort_key_find(const char *word, struct lw_error *er
     else
         lw_fail(err, LW_ERR_USAGE,
                 "there is no sort key '%s'; there are calls, cumulative (total), file, "
-                "line, module, name, nfl, pcalls, stdname and time (self)",
+                "line, module, name, nfl, pcalls, samples, stdname and time (self)",
                 given);
     return NULL;
 }
@@ -131,6 +137,9 @@ static int compare_field(const struct sorting *sorting, enum lw_sort_field field
                (a->cost.primitive_calls < b->cost.primitive_calls);
     case LW_SORT_CALLS:
         return (a->cost.calls > b->cost.calls) - (a->cost.calls < b->cost.calls);
+    case LW_SORT_SAMPLES:
+        return (a->cost.self_samples > b->cost.self_samples) -
+               (a->cost.self_samples < b->cost.self_samples);
     case LW_SORT_SELF: return compare_numbers(a->cost.self_s, b->cost.self_s);
     case LW_SORT_TOTAL: return compare_numbers(a->cost.total_s, b->cost.total_s);
     case LW_SORT_FILE: return compare_bytes(a->file, a->file_len, b->file, b->file_len);
@@ -185,12 +194,38 @@ static bool make_texts(struct sorting *sorting, struct lw_error *err)
     return lw_buf_check(&sorting->texts, err);
 }
 
+/* Sorting by what was not counted would leave rows in any order below a title that says
+ * otherwise. */
+static bool check_keys(const struct lw_query *query, const struct lw_callgraph *graph,
+                       struct lw_error *err)
+{
+    bool has_calls = lw_callgraph_has_calls(graph), has_samples = graph->samples > 0;
+
+    for (size_t i = 0; i < query->key_count && graph->listed_count > 0; i++) {
+        const struct lw_sort_key *key = query->keys[i];
+        bool is_samples = key == &samples_key;
+        bool is_calls = strchr(key->fields, '0' + LW_SORT_CALLS) ||
+                        strchr(key->fields, '0' + LW_SORT_PRIMITIVE_CALLS);
+
+        if ((is_calls && !has_calls) || (is_samples && !has_samples))
+            return lw_fail(err, LW_ERR_USAGE,
+                           "cannot sort by %s, which were not counted here: there are %scumulative "
+                           "(total), file, line, module, name, nfl, %s%sstdname and "
+                           "time (self)",
+                           is_samples ? "samples" : "calls", has_calls ? "calls, " : "",
+                           has_calls ? "pcalls, " : "", has_samples ? "samples, " : "");
+    }
+    return true;
+}
+
 bool lw_selection_sort(struct lw_selection *selection, const struct lw_query *query,
                        const struct lw_callgraph *graph, struct lw_error *err)
 {
     struct sorting sorting = { .query = query, .graph = graph };
     bool done;
 
+    if (!check_keys(query, graph, err))
+        return false;
     lw_buf_init(&sorting.texts, 0);
     done = !needs_texts(query) || make_texts(&sorting, err);
     if (done && selection->count > 0)

@@ -88,9 +88,9 @@ static const char *copy_text(struct lw_table *table, const char *text)
 void lw_table_set_unmatched(struct lw_table *table, const char *word, const char *noun,
                             const char *nearest)
 {
-    if (table->failure || table->unmatched.word)
+    if (table->failure || table->unmatched.noun)
         return;
-    table->unmatched.word = copy_text(table, word);
+    table->unmatched.word = word ? copy_text(table, word) : NULL;
     table->unmatched.noun = noun;
     table->unmatched.nearest = nearest ? copy_text(table, nearest) : NULL;
 }

@@ -51,10 +51,12 @@ struct lw_value {
     } as;
 };
 
-/* A word that was to restrict the rows and matches none that there are. */
+/* Patterns were to restrict the rows and left none of them. */
 struct lw_table_unmatched {
-    const char *word;    /* NULL: there is none; this and `nearest` lie in the arena */
-    const char *noun;    /* of the rows: "function", "row"; constant */
+    const char
+        *noun; /* of the rows: "function", "row"; constant. NULL: some are left */
+    const char *word; /* the pattern that matches no row; NULL: each matches some row.
+                            This and `nearest` lie in the arena */
     const char *nearest; /* the name that is most like it; NULL: none is */
 };
 
@@ -85,7 +87,7 @@ void lw_table_release(struct lw_table *table);
 void lw_table_set_title(struct lw_table *table, const char *format, ...)
     LW_PRINTF(2, 3);
 void lw_table_note(struct lw_table *table, const char *format, ...) LW_PRINTF(2, 3);
-/* Texts are copied. The first one counts. */
+/* The restrictions left no row. Texts are copied; the first call counts. */
 void lw_table_set_unmatched(struct lw_table *table, const char *word, const char *noun,
                             const char *nearest);
 void lw_table_row(struct lw_table *table, uint32_t depth);

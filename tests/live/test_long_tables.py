@@ -100,3 +100,13 @@ def test_a_pager_that_is_left_early_is_no_failure(lapwing: str, folder: Path) ->
     assert (
         show(lapwing, folder, "functions", LAPWING_PAGER="head -n 1").count("\n") == 1
     )
+
+
+@pytest.mark.parametrize("pager", ["nosuch-pager", "/etc/hostname", "exit 127"])
+def test_a_table_that_cannot_be_paged_is_printed(
+    lapwing: str, folder: Path, pager: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shown = show(lapwing, folder, "functions", LAPWING_PAGER=pager)
+    assert len(functions(shown)) == FUNCTIONS
+    said = capfd.readouterr().err
+    assert f"lapwing: cannot start the pager {pager}" in said

@@ -270,6 +270,34 @@ def test_root_looks_into_others_only_when_told_to(
 
 
 @needs_root
+@pytest.mark.parametrize("command", ["dump", "attach", "top"])
+def test_a_user_is_told_at_once_what_looking_into_others_takes(
+    lapwing: str, command: str
+) -> None:
+    with open_to_all() as folder, sleeper_of_nobody() as pid:
+        program = folder / "lapwing"
+        shutil.copy(lapwing, program)
+
+        def refused(pid: int) -> str:
+            done = subprocess.run(
+                [program, command, str(pid)],
+                cwd=folder,
+                user=NOBODY - 1,
+                group=NOBODY - 1,
+                extra_groups=[],
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 2, done.stderr
+            return done.stderr
+
+        assert "use sudo and add --all-users" in refused(pid)
+        assert "use sudo and add --all-users" in refused(1)
+        of_root = refused(os.getpid())
+        assert "use sudo to look into it" in of_root and "--all" not in of_root
+
+
+@needs_root
 def test_what_others_run_below_our_own_process_is_left_out(lapwing: str) -> None:
     with sleeper_of_nobody() as pid:
         us = str(os.getpid())

@@ -143,6 +143,32 @@ def test_an_unmodified_script_has_windows(
     assert "aten::addmm" not in run.report("functions")
 
 
+def test_modules_have_rows_where_the_hint_was_followed(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    schedule = "wait=1,warmup=1,active=2,repeat=1"
+    without = train(lapwing, torch_python, tmp_path, schedule, STEPS)
+    refused = subprocess.run(
+        [lapwing, "report", without.path, "modules"], capture_output=True, text=True
+    )
+    assert refused.returncode == 1
+    hint = re.search(r"'lapwing run (--torch=\w+)'", refused.stderr)
+    assert hint, refused.stderr
+
+    folder = tmp_path / "again"
+    folder.mkdir()
+    run = train(
+        lapwing, torch_python, folder, schedule, STEPS, torch="--torch=modules"
+    )
+    assert hint[1] == "--torch=modules"
+    assert run.done.stdout == weights(torch_python)
+    if "crashes when its profiler records stacks" in run.said:
+        return  # torch's own fault, and said
+    (whole,) = json.loads(run.report("modules", "--json"))["rows"]
+    inside = [row["name"] for row in whole["children"]]
+    assert [whole["name"], *inside] == ["Sequential_0", "Linear_0", "ReLU_0", "Linear_1"]
+
+
 def test_the_programs_own_profiler_comes_first_and_the_end_cuts_a_window(
     lapwing: str, torch_python: str, tmp_path: Path
 ) -> None:
