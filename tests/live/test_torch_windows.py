@@ -182,6 +182,35 @@ def test_a_fork_in_a_window_is_on_its_own(
     assert main and len(owners) <= 2
 
 
+def test_the_training_does_not_wait_for_kinetos_thread_and_forks_without_it(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    library = tmp_path / "slow_config.so"
+    source = PROGRAMS / "slow_config.c"
+    subprocess.check_call(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"])
+    config = tmp_path / "kineto.conf"
+    config.touch()
+    words = ["run", "--torch", "--schedule=wait=1,warmup=1,active=2,repeat=1"]
+    done = subprocess.run(
+        [lapwing, *words, "--", torch_python, str(PROGRAMS / "late_kineto.py")],
+        cwd=tmp_path,
+        env={
+            **environment(),
+            "KINETO_CONFIG": str(config),
+            "SLOW_UNTIL": str(tmp_path / "go_on"),
+            "LD_PRELOAD": str(library),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines() == [
+        "in the training: 1",
+        "the child: 7",
+        "after the fork: 0",
+    ], done.stderr
+
+
 def test_lapwing_torch_puts_its_windows_into_the_run(
     lapwing: str, torch_python: str, tmp_path: Path
 ) -> None:
