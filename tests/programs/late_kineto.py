@@ -1,6 +1,6 @@
-"""Trains while Kineto's thread is held on its way to its wait (slow_config.c), lets it go
-and forks a child that ends by itself. Says whether the thread was there in the training,
-whether the child ended, and whether the thread is gone."""
+"""Trains while Kineto's thread is held on its way to its wait (slow_config.c), lets it
+go and forks a child that ends by itself. Says whether the thread was there in the
+training, whether the child ended, and whether the thread is gone."""
 
 import os
 import sys
