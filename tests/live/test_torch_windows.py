@@ -130,6 +130,11 @@ def test_an_unmodified_script_has_windows(
     assert re.search(r"(?m)^missing: 1 windows? \(earlier", run.report("ops"))
     assert "ProfilerStep" not in run.report("functions")
     run.report("overview")
+
+    # The time that they take is not told as if it were the program's.
+    training = json.loads(run.report("steps", "--json"))["rows"][0]["children"]
+    taken = {row["action"]: row["total_ns"] for row in training}
+    assert taken["torch's profiler (Lapwing)"] > 0
     first = sorted(run.path.glob("traces/*"))[0]
     alone = [run.program, "report", first, "ops", "--json"]
     table = json.loads(subprocess.check_output(alone))

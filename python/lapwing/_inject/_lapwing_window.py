@@ -30,6 +30,7 @@ from typing import Any
 OLDEST = "2.6"  # what tests/live/test_torch_windows.py has seen work
 NEVER = sys.maxsize
 SILENT = 99  # no message of Kineto's is so grave
+PHASE = "torch's profiler (Lapwing)"  # the time that we take, as the report names it
 
 NUMBERS = ("wait", "warmup", "active", "repeat", "skip_first", "skip_first_wait")
 FLAGS = {
@@ -460,7 +461,8 @@ class Windows:
             schedule.number = self.number
             return
         try:
-            self._step(is_call)
+            with self.agent.phase(PHASE):
+                self._step(is_call)
         except BaseException as error:
             if is_programs(error):
                 self._let_go()
