@@ -3,8 +3,14 @@
 
 #include "kineto.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "patch.h"
@@ -22,29 +28,90 @@ static PyObject *set_log(PyObject *module, PyObject *args)
     return PyLong_FromLong(level ? atomic_exchange(level, wanted) : -1);
 }
 
-/* A function of a class, and one that gives the only object of it. */
+/* ---- the thread that waits for orders ------------------------------------------------ */
+
+/* Kineto's ConfigLoader ends that thread by a flag and one notify, and joins it. The thread
+ * does not look at the flag again before it waits (up to torch 2.13 at least): if it is
+ * between the two, as it is for a while after its start, the notify is lost and the join
+ * takes as long as the wait does, 5 s. So it is stopped only while it is in that wait. */
+
+enum {
+    LOADER_SIZE = 256, /* the word it waits for is 168 bytes in, in torch 2.13 */
+    MOST_LOOKS = 200,
+    LOOK_NS = 1000 * 1000,
+};
+
+/* Does thread ID of this process wait, for a limited time, for a word of LOADER? */
+static bool waits_in(const char *id, const void *loader)
+{
+    unsigned long long word, timeout;
+    char path[64], text[256];
+    ssize_t size = 0;
+    long number;
+    int file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%.16s/syscall", id);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        size = read(file, text, sizeof(text) - 1);
+        close(file);
+    }
+    text[size > 0 ? size : 0] = '\0';
+    /* The call's number and its arguments: the word, what to do, a value, the timeout. A
+     * thread that waits for a mutex has no timeout. */
+    return sscanf(text, "%ld 0x%llx %*s %*s 0x%llx", &number, &word, &timeout) == 3 &&
+           number == SYS_futex && timeout && word - (uintptr_t)loader < LOADER_SIZE;
+}
+
+static bool is_waiting(const void *loader)
+{
+    DIR *threads = opendir("/proc/self/task");
+    struct dirent *entry;
+    bool found = false;
+
+    if (!threads)
+        return false;
+    while (!found && (entry = readdir(threads)))
+        found = entry->d_name[0] != '.' && waits_in(entry->d_name, loader);
+    closedir(threads);
+    return found;
+}
+
+/* Holds the GIL from the look to the end of the thread, so that neither a fork nor another
+ * call of this comes between. Nothing that the thread does on its way out takes the GIL. */
 static PyObject *stop_thread(PyObject *module, PyObject *args)
 {
+    const struct timespec pause = { 0, LOOK_NS };
     void *(*instance)(void) = NULL;
     void (*stop)(void *loader) = NULL;
     const char *library;
-    void *symbols[2];
+    void *symbols[2], *loader;
+    int must;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "s:stop_kineto_thread", &library))
+    if (!PyArg_ParseTuple(args, "sp:stop_kineto_thread", &library, &must))
         return NULL;
     symbols[0] =
         py_compat_find_loaded(library, "_ZN9libkineto12ConfigLoader8instanceEv");
     symbols[1] =
         py_compat_find_loaded(library, "_ZN9libkineto12ConfigLoader10stopThreadEv");
+    /* A function of a class, and one that gives the only object of it. */
     memcpy(&instance, &symbols[0], sizeof(instance));
     memcpy(&stop, &symbols[1], sizeof(stop));
-    if (instance && stop) {
+    if (!instance || !stop)
+        Py_RETURN_TRUE;
+    loader = instance();
+    for (int looks = 1; !is_waiting(loader); looks++) {
+        if (!must)
+            Py_RETURN_FALSE;
+        if (looks == MOST_LOOKS)
+            break;
         Py_BEGIN_ALLOW_THREADS;
-        stop(instance());
+        nanosleep(&pause, NULL);
         Py_END_ALLOW_THREADS;
     }
-    Py_RETURN_NONE;
+    stop(loader);
+    Py_RETURN_TRUE;
 }
 
 /* ---- the program's own profiler ------------------------------------------------------ */
@@ -181,7 +248,9 @@ static PyMethodDef methods[] = {
       "set_kineto_log(library, level): how grave a message must be to be printed; what it "
       "was before, or -1, if this torch has no such level." },
     { "stop_kineto_thread", stop_thread, METH_VARARGS,
-      "stop_kineto_thread(library): end the thread that waits for orders to Kineto." },
+      "stop_kineto_thread(library, must): end the thread that waits for orders to Kineto, "
+      "which cannot be done at every moment; False if it has to be tried again. If it "
+      "MUST end, that moment is waited for, a fifth of a second at most." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -130,6 +130,11 @@ def test_an_unmodified_script_has_windows(
     assert re.search(r"(?m)^missing: 1 windows? \(earlier", run.report("ops"))
     assert "ProfilerStep" not in run.report("functions")
     run.report("overview")
+
+    # The time that they take is not told as if it were the program's.
+    training = json.loads(run.report("steps", "--json"))["rows"][0]["children"]
+    taken = {row["action"]: row["total_ns"] for row in training}
+    assert taken["torch's profiler (Lapwing)"] > 0
     first = sorted(run.path.glob("traces/*"))[0]
     alone = [run.program, "report", first, "ops", "--json"]
     table = json.loads(subprocess.check_output(alone))
@@ -206,6 +211,35 @@ def test_a_fork_in_a_window_is_on_its_own(
     owners = {path.name.partition("-")[0] for path in run.path.glob("traces/*")}
     main = [s for s in run.steps() if s == ["ProfilerStep#2", "ProfilerStep#3"]]
     assert main and len(owners) <= 2
+
+
+def test_the_training_does_not_wait_for_kinetos_thread_and_forks_without_it(
+    lapwing: str, torch_python: str, tmp_path: Path
+) -> None:
+    library = tmp_path / "slow_config.so"
+    source = PROGRAMS / "slow_config.c"
+    subprocess.check_call(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"])
+    config = tmp_path / "kineto.conf"
+    config.touch()
+    words = ["run", "--torch", "--schedule=wait=1,warmup=1,active=2,repeat=1"]
+    done = subprocess.run(
+        [lapwing, *words, "--", torch_python, str(PROGRAMS / "late_kineto.py")],
+        cwd=tmp_path,
+        env={
+            **environment(),
+            "KINETO_CONFIG": str(config),
+            "SLOW_UNTIL": str(tmp_path / "go_on"),
+            "LD_PRELOAD": str(library),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines() == [
+        "in the training: 1",
+        "the child: 7",
+        "after the fork: 0",
+    ], done.stderr
 
 
 def test_lapwing_torch_puts_its_windows_into_the_run(

@@ -30,6 +30,7 @@ from typing import Any
 OLDEST = "2.6"  # what tests/live/test_torch_windows.py has seen work
 NEVER = sys.maxsize
 SILENT = 99  # no message of Kineto's is so grave
+PHASE = "torch's profiler (Lapwing)"  # the time that we take, as the report names it
 
 NUMBERS = ("wait", "warmup", "active", "repeat", "skip_first", "skip_first_wait")
 FLAGS = {
@@ -409,7 +410,10 @@ class Windows:
     def start(self) -> None:
         """AttributeError: this torch cannot be driven."""
         self.watch_out()
-        os.register_at_fork(after_in_child=self.agent.guarded(self.begin_in_child))
+        os.register_at_fork(
+            before=self.agent.guarded(self._before_fork),
+            after_in_child=self.agent.guarded(self.begin_in_child),
+        )
         atexit.register(self.agent.guarded(self.finish))
 
     def begin_in_child(self) -> None:
@@ -457,7 +461,8 @@ class Windows:
             schedule.number = self.number
             return
         try:
-            self._step(is_call)
+            with self.agent.phase(PHASE):
+                self._step(is_call)
         except BaseException as error:
             if is_programs(error):
                 self._let_go()
@@ -474,6 +479,7 @@ class Windows:
                 return
             if plan.goes_on(self.number):
                 self._call(self.profile.step)
+                self._stop_thread()
                 return
             self._close()
         for plan in (self.order, self.schedule):
@@ -519,6 +525,7 @@ class Windows:
             self._call(profile.stop)
         finally:
             plan.end()
+        self._stop_thread()
 
     def _call(self, method: Callable[[], None]) -> None:
         self.is_ours = True
@@ -537,13 +544,17 @@ class Windows:
             self.log_level = level
         return bool(level != SILENT)
 
-    def _stop_thread(self) -> None:
-        """If Kineto has just come to life, for us, it has a thread that waits for
-        orders. A forked child, which has it not, would wait for it at its end for ever
-        (~ConfigLoader of torch 2.13)."""
+    def _stop_thread(self, must: bool = False) -> None:
+        """If Kineto has come to life, for us, it has a thread that waits for orders. A
+        forked child, which has it not, would wait for it at its end for ever
+        (~ConfigLoader of torch 2.13). The training does not wait until it can be
+        stopped: it is tried again, and MUST only be before a fork, and at the end."""
         if self.has_woken_kineto and "KINETO_USE_DAEMON" not in os.environ:
-            self.agent.stop_kineto_thread(self.torch._C.__file__)
-        self.has_woken_kineto = False
+            library = self.torch._C.__file__
+            self.has_woken_kineto = not self.agent.stop_kineto_thread(library, must)
+
+    def _before_fork(self) -> None:
+        self._stop_thread(must=True)
 
     # ---- trouble ----
 
@@ -623,6 +634,7 @@ class Windows:
                 self._close()
             if self.schedule is not None:
                 self.schedule.finish()
+            self._stop_thread(must=True)
         except BaseException as error:
             if is_programs(error):
                 self._let_go()
