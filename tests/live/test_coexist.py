@@ -143,7 +143,7 @@ print(nn)
 def test_an_import_that_we_wait_for_ends_whoever_watches(
     lapwing: str, tmp_path: Path, version: str, mode: list[str], how: str
 ) -> None:
-    """Pending calls that put themselves off are looked at for ever by a watched 3.11."""
+    """Pending calls that put themselves off are looked at without end by 3.11."""
     (tmp_path / "torch.py").write_text("nn = 'a module of that name'\n")
     (tmp_path / "program.py").write_text(IMPORTS_WATCHED)
     program = [interpreter(version), "program.py", how]
