@@ -157,16 +157,19 @@ def test_modules_have_rows_where_the_hint_was_followed(
 
     folder = tmp_path / "again"
     folder.mkdir()
-    run = train(
-        lapwing, torch_python, folder, schedule, STEPS, torch="--torch=modules"
-    )
+    run = train(lapwing, torch_python, folder, schedule, STEPS, torch="--torch=modules")
     assert hint[1] == "--torch=modules"
     assert run.done.stdout == weights(torch_python)
     if "crashes when its profiler records stacks" in run.said:
         return  # torch's own fault, and said
     (whole,) = json.loads(run.report("modules", "--json"))["rows"]
     inside = [row["name"] for row in whole["children"]]
-    assert [whole["name"], *inside] == ["Sequential_0", "Linear_0", "ReLU_0", "Linear_1"]
+    assert [whole["name"], *inside] == [
+        "Sequential_0",
+        "Linear_0",
+        "ReLU_0",
+        "Linear_1",
+    ]
 
 
 def test_the_programs_own_profiler_comes_first_and_the_end_cuts_a_window(
