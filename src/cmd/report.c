@@ -79,7 +79,7 @@ struct request {
     bool has_limit;                 /* somebody said how many rows */
     const char *pager;              /* which shows what is printed; NULL: none */
     const struct lw_writer *writer; /* the output is this whole file; NULL: a view */
-    struct lw_error *nothing;       /* why a table for programs has no row; they get it */
+    struct lw_error *nothing; /* why a table for programs has no row; they get it */
 };
 
 /* A word names the first profile if it must (it is "-" or -2, or ends as profiles do, or
@@ -445,7 +445,7 @@ static bool put_out(const struct request *request, const struct lw_buf *out,
         return lw_file_replace(output, out->bytes, out->len, err);
     if (request->pager)
         lw_pager_show(request->pager, out);
-    else if (out->len > 0)                            /* pstats may have nothing to say */
+    else if (out->len > 0)                       /* pstats may have nothing to say */
         fwrite(out->bytes, 1, out->len, stdout); /* main() sees whether it got out */
     return true;
 }

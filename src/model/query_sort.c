@@ -208,12 +208,13 @@ static bool check_keys(const struct lw_query *query, const struct lw_callgraph *
                         strchr(key->fields, '0' + LW_SORT_PRIMITIVE_CALLS);
 
         if ((is_calls && !has_calls) || (is_samples && !has_samples))
-            return lw_fail(err, LW_ERR_USAGE,
-                           "cannot sort by %s, which were not counted here: there are %scumulative "
-                           "(total), file, line, module, name, nfl, %s%sstdname and "
-                           "time (self)",
-                           is_samples ? "samples" : "calls", has_calls ? "calls, " : "",
-                           has_calls ? "pcalls, " : "", has_samples ? "samples, " : "");
+            return lw_fail(
+                err, LW_ERR_USAGE,
+                "cannot sort by %s, which were not counted here: there are %scumulative "
+                "(total), file, line, module, name, nfl, %s%sstdname and "
+                "time (self)",
+                is_samples ? "samples" : "calls", has_calls ? "calls, " : "",
+                has_calls ? "pcalls, " : "", has_samples ? "samples, " : "");
     }
     return true;
 }
