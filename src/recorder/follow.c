@@ -127,6 +127,7 @@ static void try_one(struct lw_recorder *recorder, struct lw_followed *followed,
     struct lw_follow *follow = &recorder->follow;
     uint64_t image = lw_facts_image(followed->pid);
     struct lw_target *target;
+    bool is_missing = false;
 
     if (image != followed->image) { /* new, or another program than before */
         followed->image = image;
@@ -142,11 +143,13 @@ static void try_one(struct lw_recorder *recorder, struct lw_followed *followed,
     if (target && target->has_started && !followed->is_explained)
         followed->is_explained = explain(recorder, target);
     if (target && target->has_started && recorder->sampler)
-        lw_processes_adopt(recorder, target);
+        is_missing = !lw_processes_adopt(recorder, target);
     else
         lw_target_free(target);
-    followed->next_ns =
-        now_ns - followed->since_ns < RETRIES_NS ? now_ns + RETRY_NS : UINT64_MAX;
+    /* One that could not be recorded is counted as missing, and is so once. */
+    followed->next_ns = !is_missing && now_ns - followed->since_ns < RETRIES_NS
+                            ? now_ns + RETRY_NS
+                            : UINT64_MAX;
 }
 
 void lw_follow_look(struct lw_recorder *recorder, uint64_t now_ns)
@@ -156,12 +159,15 @@ void lw_follow_look(struct lw_recorder *recorder, uint64_t now_ns)
     if (!(recorder->sampler || follow->folder) || now_ns < follow->next_ns)
         return;
     follow->next_ns = now_ns + (follow->is_eager ? CHILDREN_NS / 2 : CHILDREN_NS);
+    /* Whoever is next has said nothing, if it did not speak since this moment. */
+    lw_processes_take_hellos(recorder);
     drop_dead(follow);
     if (!follow->no_children)
         add_children(follow, now_ns >= follow->next_all_ns);
     if (now_ns >= follow->next_all_ns)
         follow->next_all_ns = now_ns + ALL_CHILDREN_NS;
-    for (size_t i = 0; i < follow->count; i++) {
+    /* Where too many hellos came to take them all, nobody is known to say nothing. */
+    for (size_t i = 0; i < follow->count && !recorder->has_more_hellos; i++) {
         if (!is_recorded(recorder, follow->list[i].pid))
             try_one(recorder, &follow->list[i], now_ns);
     }

@@ -2,6 +2,7 @@
 
 #include "recorder/processes.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/pidfd.h>
@@ -145,6 +146,9 @@ void lw_processes_bury(struct lw_recorder *recorder)
     for (size_t i = recorder->process_count; i-- > 0;) {
         const struct lw_watched *watched = recorder->processes[i];
 
+        /* The hello of one that was adopted may still wait among those. */
+        if (recorder->has_more_hellos && !watched->shared.bytes)
+            continue;
         if (watched->death_ns &&
             (dead > DEAD_MOST || !may_have_exit_code(recorder, watched, now_ns))) {
             lw_processes_close(recorder, i);
@@ -163,6 +167,49 @@ size_t lw_processes_live(const struct lw_recorder *recorder)
 }
 
 /* ---- hellos ------------------------------------------------------------------------- */
+
+static bool has_ended(int pid_fd)
+{
+    struct pollfd pollfd = { pid_fd, POLLIN, 0 };
+
+    return pid_fd >= 0 && poll(&pollfd, 1, 0) > 0;
+}
+
+/* Is ADOPTED, which has no agent, the program that HELLO comes from? Of a process that has
+ * ended nobody knows by now whether it was another program in between (exec); most
+ * never are. */
+static bool is_program_of(const struct lw_watched *adopted,
+                          const struct lw_hello *hello)
+{
+    uint64_t image;
+
+    if (adopted->pid_fd >= 0 && hello->pid_fd >= 0) {
+        bool had_ended = has_ended(adopted->pid_fd);
+        bool is_gone = has_ended(hello->pid_fd);
+
+        /* Else one number was given to two processes. In this order, one that ends just
+         * now is not taken for two. */
+        if (is_gone ? !has_ended(adopted->pid_fd) : had_ended)
+            return false;
+    }
+    image = lw_facts_image(hello->pid);
+    return image == 0 || adopted->image == 0 || image == adopted->image;
+}
+
+/* Who is slow to say hello, or waited while we were slow to hear it, was adopted as one
+ * that says nothing. NULL: HELLO does not come from such a process. */
+static struct lw_watched *find_adopted(const struct lw_recorder *recorder,
+                                       const struct lw_hello *hello)
+{
+    for (size_t i = 0; i < recorder->process_count; i++) {
+        struct lw_watched *watched = recorder->processes[i];
+
+        if ((pid_t)watched->pid == hello->pid && !watched->shared.bytes &&
+            is_program_of(watched, hello))
+            return watched;
+    }
+    return NULL;
+}
 
 /* A process that says hello again has replaced itself (exec): what it was before ended
  * when the new region was made. */
@@ -216,7 +263,9 @@ static uint64_t segment_bytes(const struct lw_recorder *recorder)
     return bytes < SEGMENT_BYTES_LEAST ? SEGMENT_BYTES_LEAST : bytes;
 }
 
+/* ADOPTED is the process that HELLO comes from, if that is recorded already, or NULL. */
 static struct lw_watched *open_process(struct lw_recorder *recorder,
+                                       struct lw_watched *adopted,
                                        struct lw_hello *hello, struct lw_error *err)
 {
     struct lw_hello_text text;
@@ -228,7 +277,7 @@ static struct lw_watched *open_process(struct lw_recorder *recorder,
         lw_fail(err, LW_ERR_FORMAT, "it handed over no memory");
         return NULL;
     }
-    if (recorder->process_count >= PROCESSES_MOST) {
+    if (!adopted && recorder->process_count >= PROCESSES_MOST) {
         lw_fail(err, LW_ERR_LIMIT, "more than %d processes at once", PROCESSES_MOST);
         return NULL;
     }
@@ -237,21 +286,30 @@ static struct lw_watched *open_process(struct lw_recorder *recorder,
         facts.python = text.python;
         facts.rank = lw_facts_rank(hello->pid);
         set_python(recorder, text.python);
-        watched = lw_watched_open(&recorder->run.folder, recorder->last_number + 1,
-                                  hello->region_fd, hello->pid_fd, &facts, err);
-        if (watched)
-            hello->pid_fd = -1;
+        if (!adopted) {
+            watched = lw_watched_open(&recorder->run.folder, recorder->last_number + 1,
+                                      hello->region_fd, hello->pid_fd, &facts, err);
+            if (watched)
+                hello->pid_fd = -1;
+        } else if (lw_watched_join(adopted, hello->region_fd, &facts, err)) {
+            watched = adopted;
+        }
     }
     lw_buf_release(&text.command);
     return watched;
+}
+
+static void hurry_for(struct lw_recorder *recorder, const struct lw_watched *watched)
+{
+    if (watched->shared.flags & (LW_AGENT_TIMELINE | LW_AGENT_ALL_OPS))
+        lw_recorder_hurry(recorder); /* until we know how quickly its rings fill */
 }
 
 static void follow(struct lw_recorder *recorder, struct lw_watched *watched)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u32 = watched->number };
 
-    if (watched->shared.flags & (LW_AGENT_TIMELINE | LW_AGENT_ALL_OPS))
-        lw_recorder_hurry(recorder); /* until we know how quickly its rings fill */
+    hurry_for(recorder, watched);
     if (watched->pid_fd >= 0 &&
         (lw_file_is_scarce(watched->pid_fd) ||
          epoll_ctl(recorder->fd, EPOLL_CTL_ADD, watched->pid_fd, &event) != 0)) {
@@ -309,18 +367,24 @@ static void sample(struct lw_recorder *recorder, struct lw_watched *watched,
 static bool greet(struct lw_recorder *recorder, struct lw_hello *hello,
                   struct lw_error *err)
 {
-    struct lw_watched *watched;
+    struct lw_watched *adopted = find_adopted(recorder, hello), *watched;
 
     if (!lw_grow(&recorder->processes, &recorder->process_capacity,
                  recorder->process_count + 1, sizeof(*recorder->processes), err) ||
-        !(watched = open_process(recorder, hello, err)))
+        !(watched = open_process(recorder, adopted, hello, err)))
         return false;
-    recorder->last_number++;
-    inherit_image(recorder, watched);
-    close_predecessor(recorder, watched);
-    recorder->processes[recorder->process_count++] = watched;
-    follow(recorder, watched);
-    if (recorder->sampler && !watched->death_ns) {
+    if (adopted) {
+        if (watched->death_ns) /* which it had on the clock of those without an agent */
+            watched->death_ticks = lw_calibration_now(watched->shared.clock);
+        hurry_for(recorder, watched);
+    } else {
+        recorder->last_number++;
+        inherit_image(recorder, watched);
+        close_predecessor(recorder, watched);
+        recorder->processes[recorder->process_count++] = watched;
+        follow(recorder, watched);
+    }
+    if (recorder->sampler && !watched->death_ns && !watched->samples.sampled) {
         sample(recorder, watched, hello->memory_fd);
         hello->memory_fd = -1;
     }
@@ -361,7 +425,7 @@ static struct lw_watched *open_silent(struct lw_recorder *recorder,
     return watched;
 }
 
-void lw_processes_adopt(struct lw_recorder *recorder, struct lw_target *target)
+bool lw_processes_adopt(struct lw_recorder *recorder, struct lw_target *target)
 {
     struct lw_error err = { LW_OK, "" };
     struct lw_watched *watched = NULL;
@@ -372,13 +436,14 @@ void lw_processes_adopt(struct lw_recorder *recorder, struct lw_target *target)
     if (!watched) {
         note_not_sampled(recorder, target->pid, &err);
         lw_target_free(target);
-        return;
+        return false;
     }
     recorder->last_number++;
     recorder->processes[recorder->process_count++] = watched;
     if (!lw_watched_sample(watched, recorder->sampler, target, &err))
         note_not_sampled(recorder, (pid_t)watched->pid, &err);
     follow(recorder, watched);
+    return true;
 }
 
 /* ---- those who come when the disk is full ------------------------------------------- */
@@ -495,12 +560,15 @@ bool lw_processes_take_hellos(struct lw_recorder *recorder)
     bool came = false, more;
 
     do { /* once more after the last: a full house makes room as it is heard */
+        size_t before = count;
+
         more = lw_listener_accept(&recorder->listener);
         came = came || more;
         while (lw_listener_next(&recorder->listener, &hello)) {
             take_hello(recorder, &hello);
             count++;
         }
+        more = more || count > before;
     } while (more && count < HELLOS_AT_ONCE);
     recorder->has_more_hellos = more;
     note_cut(recorder);

@@ -16,8 +16,10 @@ void lw_processes_take_last_hellos(struct lw_recorder *recorder);
  * AT_END: then refuse that one and go on. */
 void lw_processes_greet_late(struct lw_recorder *recorder, bool at_end);
 
-/* Record the process of TARGET, which is ours in every case, though it has no agent. */
-void lw_processes_adopt(struct lw_recorder *recorder, struct lw_target *target);
+/* Record the process of TARGET, which is ours in every case, though it has no agent; if it
+ * has one that says hello yet, that joins in. False: it is counted as missing. */
+bool lw_processes_adopt(struct lw_recorder *recorder, struct lw_target *target)
+    LW_MUST_CHECK;
 
 /* Process NUMBER has died: take the last look now. It is closed by lw_processes_bury(),
  * when its exit code is known. */

@@ -54,7 +54,8 @@ static void free_watched(struct lw_watched *watched)
 }
 
 static bool write_facts(struct lw_watched *watched,
-                        const struct lw_watched_facts *facts, struct lw_error *err)
+                        const struct lw_watched_facts *facts, uint64_t start_ns,
+                        struct lw_error *err)
 {
     struct lw_lap_writer *writer = watched->writer;
     bool c_calls = watched->shared.flags & LW_AGENT_C_CALLS;
@@ -70,7 +71,7 @@ static bool write_facts(struct lw_watched *watched,
             lw_lap_writer_meta(writer, "command", facts->command, err)) &&
            (!facts->python ||
             lw_lap_writer_meta(writer, "python", facts->python, err)) &&
-           lw_lap_writer_meta_u64(writer, "start_ns", watched->round_ns, err) &&
+           lw_lap_writer_meta_u64(writer, "start_ns", start_ns, err) &&
            lw_lap_writer_meta_u64(writer, "c_calls", c_calls, err) &&
            lw_lap_writer_meta(
                writer, "clock",
@@ -111,7 +112,7 @@ struct lw_watched *lw_watched_open(const struct lw_folder *folder, uint32_t numb
         goto fail;
     watched->round_ns = fd >= 0 ? shared->start_ns : lw_clock_ns();
     watched->told_ns = watched->round_ns;
-    if (write_facts(watched, facts, err)) {
+    if (write_facts(watched, facts, watched->round_ns, err)) {
         watched->pid_fd = pid_fd;
         return watched;
     }
@@ -122,6 +123,26 @@ fail:
     }
     free_watched(watched);
     return NULL;
+}
+
+bool lw_watched_join(struct lw_watched *watched, int fd,
+                     const struct lw_watched_facts *facts, struct lw_error *err)
+{
+    const struct lw_shared *shared = &watched->shared;
+    uint64_t adopted_ns = watched->round_ns; /* there was no round without an agent */
+
+    if (open_shared(watched, fd, err) &&
+        write_facts(watched, facts,
+                    adopted_ns < shared->start_ns ? adopted_ns : shared->start_ns,
+                    err)) {
+        watched->round_ns = shared->start_ns;
+        watched->told_ns = watched->round_ns;
+        return true;
+    }
+    lw_shared_close(&watched->shared);
+    lw_free(watched->threads);
+    watched->threads = NULL;
+    return false;
 }
 
 /* ---- threads ---------------------------------------------------------------------- */

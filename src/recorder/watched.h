@@ -50,7 +50,7 @@ struct lw_watched {
     uint32_t number;      /* of its series of segments */
     uint64_t death_ns;    /* when it was seen to have ended; 0: lives */
     uint64_t death_ticks; /* the same on its own clock; both are the owner's to set */
-    uint64_t image;       /* lw_facts_image() when it said hello */
+    uint64_t image;       /* lw_facts_image() when it was first met */
     bool is_replaced; /* it has become another program since: nothing more will come */
 
     struct lw_shared shared;   /* `bytes` is NULL where there is no agent */
@@ -97,6 +97,13 @@ struct lw_watched *lw_watched_open(const struct lw_folder *folder, uint32_t numb
                                    int fd, int pid_fd,
                                    const struct lw_watched_facts *facts,
                                    struct lw_error *err);
+
+/* WATCHED, which was begun without an agent, has one after all: take over the region in FD
+ * (stays the caller's). What FACTS says replaces what was known of it. False: it goes on
+ * as one without. */
+bool lw_watched_join(struct lw_watched *watched, int fd,
+                     const struct lw_watched_facts *facts, struct lw_error *err)
+    LW_MUST_CHECK;
 
 /* Sample it too, through TARGET, which is ours in every case. */
 bool lw_watched_sample(struct lw_watched *watched, struct lw_sampler *sampler,

@@ -122,6 +122,97 @@ def test_who_could_not_wait_for_a_stopped_recorder_is_counted(
     assert started == 1
 
 
+SLOW_TO_SAY_HELLO = """
+import subprocess, sys, time
+def work():
+    end = time.thread_time() + 0.3
+    while time.thread_time() < end: pass
+if len(sys.argv) > 1:
+    children = [subprocess.Popen([sys.executable, __file__]) for _ in range(8)]
+    sys.exit(any(child.wait() for child in children))
+work()
+"""
+
+
+def test_who_says_hello_late_is_one_process_with_all_that_was_seen_of_it(
+    lapwing: str, tmp_path: Path
+) -> None:
+    # Python runs the lines of .pth files before it comes to the agent.
+    site = tmp_path / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    (site / "slow.pth").write_text("import time; time.sleep(1)\n")
+    (tmp_path / "job.py").write_text(SLOW_TO_SAY_HELLO)
+    words = ["--", interpreter("3.11"), "job.py", "parent"]
+    where = {**os.environ, "PYTHONUSERBASE": str(tmp_path)}
+    done = run(lapwing, words, tmp_path, mode=(), env=where)
+    assert done.returncode == 0, done.stderr
+    table = view(lapwing, tmp_path, "processes")
+    assert len(table["rows"]) == 1 + 8
+    assert len({row["pid"] for row in table["rows"]}) == 1 + 8
+    assert "processes" not in {
+        loss["unit"] for loss in run_info(tmp_path).get("losses") or []
+    }
+    # Seen while it slept, which was before the hello.
+    assert all(row["lived_ns"] > 1e9 for row in table["rows"])
+
+
+# A child that is recorded before it says hello, and has ended when that is heard.
+STOPS_THE_RECORDER_BEFORE_ITS_HELLO = """
+import glob, os, signal, time
+end = time.monotonic() + 60
+if "RECORDER" in os.environ:
+    while not glob.glob("x.lap/p0002-*") and time.monotonic() < end:
+        time.sleep(0.05)
+    os.kill(int(os.environ["RECORDER"]), signal.SIGSTOP)
+"""
+STARTS_ONE_THAT_STOPS_THE_RECORDER = """
+import os, signal, subprocess, sys
+where = {**os.environ, "RECORDER": str(os.getppid())}
+try:
+    subprocess.run([sys.executable, "-c", "pass"], env=where, check=True)
+finally:
+    os.kill(os.getppid(), signal.SIGCONT)
+"""
+
+
+def test_a_hello_that_is_heard_after_the_end_of_its_process_makes_no_second_one(
+    lapwing: str, tmp_path: Path
+) -> None:
+    site = tmp_path / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    (site / "stops.pth").write_text("import stops\n")
+    (site / "stops.py").write_text(STOPS_THE_RECORDER_BEFORE_ITS_HELLO)
+    words = ["--", interpreter("3.11"), "-c", STARTS_ONE_THAT_STOPS_THE_RECORDER]
+    where = {**os.environ, "PYTHONUSERBASE": str(tmp_path)}
+    done = run(lapwing, words, tmp_path, mode=(), env=where)
+    assert done.returncode == 0, done.stderr
+    assert len(view(lapwing, tmp_path, "processes")["rows"]) == 2
+    assert "processes" not in {
+        loss["unit"] for loss in run_info(tmp_path).get("losses") or []
+    }
+
+
+# Waits until it is recorded though it has no agent, and becomes a program that has one.
+BECOMES_ANOTHER = """
+import glob, os, sys, time
+end = time.monotonic() + 60
+while not glob.glob("x.lap/p0001-*") and time.monotonic() < end:
+    time.sleep(0.05)
+os.execv(sys.executable, [sys.executable, "-c", "pass"])
+"""
+
+
+def test_another_program_in_a_process_that_said_no_hello_is_its_successor(
+    lapwing: str, tmp_path: Path
+) -> None:
+    words = ["--", interpreter("3.11"), "-S", "-c", BECOMES_ANOTHER]
+    done = run(lapwing, words, tmp_path, mode=())
+    assert done.returncode == 0, done.stderr
+    rows = view(lapwing, tmp_path, "processes")["rows"]
+    assert len(rows) == 2
+    assert len({row["pid"] for row in rows}) == 1
+
+
 RECORDS_ITSELF = """
 import os, signal
 import lapwing

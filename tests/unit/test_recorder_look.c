@@ -45,6 +45,60 @@ TEST(counts_and_times_of_each_path_arrive_exactly)
     agent_close(&agent);
 }
 
+/* Of a process that was recorded without its agent, as far as memory allows it. */
+static void check_late_agent(uint64_t fails_in)
+{
+    struct agent agent;
+    struct recording recording;
+    struct lw_profile *profile;
+    struct lw_watched_facts facts = {
+        .pid = (uint64_t)getpid(), .parent_pid = 1, .rank = -1, .command = "before"
+    };
+    uint64_t before_ns = lw_clock_ns(), now;
+
+    snprintf(recording.folder, sizeof(recording.folder), "/tmp/lapwing-test-XXXXXX");
+    CHECK(mkdtemp(recording.folder));
+    lw_calibration_init(&recording.calibration);
+    recording.watched =
+        lw_watched_open(held(recording.folder), 1, -1, -1, &facts, NULL);
+    CHECK(recording.watched);
+    CHECK(recording_read(&recording));
+    agent_open(&agent, LW_AGENT_C_CALLS);
+    uint32_t f = agent_name(&agent, LW_NAME_PYTHON, "f");
+    facts.command = "after";
+    lw_alloc_fail_in(fails_in);
+    if (!lw_watched_join(recording.watched, agent.region.fd, &facts, NULL)) {
+        lw_alloc_fail_in(0);
+        CHECK(!recording.watched->shared.bytes);
+        CHECK(recording_read(&recording));
+        CHECK(lw_watched_join(recording.watched, agent.region.fd, &facts, NULL));
+    }
+    lw_alloc_fail_in(0);
+    now = agent.main->slot->start_ticks;
+    lw_calls_enter(agent.main, f, now + 10);
+    lw_calls_leave(agent.main, now + 30);
+    CHECK(recording_read(&recording));
+    profile = recording_close(&recording, now + 40);
+
+    CHECK_EQ(profile->process_count, 1);
+    CHECK_EQ(profile->processes[0].parent_pid, getppid());
+    CHECK_STR(lw_profile_text(profile, profile->processes[0].command), "after");
+    CHECK(profile->processes[0].start_ns >= before_ns);
+    CHECK(profile->processes[0].start_ns < now);
+    CHECK(profile->has_c_calls);
+    CHECK_EQ(calls_at(profile, "f").calls, 1);
+    CHECK_EQ(calls_at(profile, "f").self_ns, 20);
+    CHECK_EQ(profile->loss_count, 0);
+    lw_profile_free(profile);
+    agent_close(&agent);
+}
+
+TEST(an_agent_that_comes_late_joins_the_process_that_is_recorded_already)
+{
+    for (uint64_t n = 0; n < 8; n++)
+        check_late_agent(n);
+}
+
 TEST(frames_keep_file_line_kind_and_variant)
 {
     struct agent agent;
