@@ -232,6 +232,8 @@ else:
         one = subs.create(isolated=isolated)
         sys.stdout.flush()
         print(subs.run_string(one, code))
+import time
+time.sleep(0.5)  # long enough to be sampled on a busy machine
 """
 
 

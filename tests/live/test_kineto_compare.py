@@ -215,7 +215,7 @@ def test_folders_of_ranks_are_compared_rank_by_rank(
     means = traces.report(lapwing, before, "ranks")["rows"]
     assert [row["before_ns"] for row in ranks] == [row["step_ns"] for row in means]
     assert together["before_ns"] == round(sum(row["step_ns"] for row in means) / 8)
-    assert any("1 of 8 ranks are in one of the two only" in n for n in table["notes"])
+    assert any("1 of 8 ranks is in one of the two only" in n for n in table["notes"])
 
 
 def test_one_trace_is_not_two(lapwing: str) -> None:

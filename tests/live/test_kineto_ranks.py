@@ -292,7 +292,7 @@ def test_a_rank_with_fewer_collectives_is_no_reason_to_give_up(
     change(files(job)[2], without="nccl:all_reduce")
     table = traces.report(lapwing, job, "ranks", "--by", "collective")
     assert sorted(row["ranks"] for row in table["rows"]) == [7] + [8] * 7
-    assert any("1 of 8 collectives were not seen" in note for note in table["notes"])
+    assert any("1 of 8 collectives was not seen" in note for note in table["notes"])
     code, _, sentence = ask(lapwing, job, "ranks", "--compat", "tb", "--by", "kind")
     assert code == 1
     assert "do not all have the same number" in sentence
